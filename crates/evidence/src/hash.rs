@@ -127,7 +127,7 @@ impl FromStr for Hash {
 
 impl fmt::Display for NotAHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a hash is 64 lowercase hexadecimal digits")
+        f.write_str("expected 64 lowercase hexadecimal digits")
     }
 }
 

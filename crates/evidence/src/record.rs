@@ -123,7 +123,7 @@ pub struct VerdictRecord {
     pub grade: Option<Grade>,
     /// Why, in one sentence.
     pub reason: String,
-    /// The records of the steps it rests on.
+    /// The records of the steps it refers to.
     pub steps: Vec<Hash>,
 }
 
@@ -470,7 +470,7 @@ impl Body {
                     given(&step.reason, "the reason of a step that did not pass")?;
                 }
                 if step.seconds < Finite::ZERO {
-                    return Err(Invalid("a step took less than no time".into()));
+                    return Err(Invalid("the duration of a step is negative".into()));
                 }
                 step.figures.iter().try_for_each(|figure| {
                     given(&figure.name, "the name of a figure")?;
@@ -485,10 +485,12 @@ impl Body {
                 given(&verdict.candidate, "the candidate of the verdict")?;
                 given(&verdict.reason, "the reason of the verdict")?;
                 if verdict.steps.is_empty() {
-                    return Err(Invalid("a verdict rests on no step".into()));
+                    return Err(Invalid("a verdict refers to no step".into()));
                 }
                 if verdict.grade.is_some() != (verdict.verdict == Verdict::Merge) {
-                    return Err(Invalid("a grade belongs to MERGE, and to it alone".into()));
+                    return Err(Invalid(
+                        "MERGE requires a grade, and other verdicts must not have one".into(),
+                    ));
                 }
                 Ok(())
             }
@@ -497,7 +499,7 @@ impl Body {
                 given(&note.text, "the text of the note")
             }
             Self::Raw(raw) => {
-                Err(Invalid(format!("a body of kind `{}` can be read and not written", raw.kind).into()))
+                Err(Invalid(format!("records of kind `{}` can be read but not written", raw.kind).into()))
             }
         }
     }
@@ -567,8 +569,8 @@ impl fmt::Display for Body {
                 write!(f, "{}: {}", note.topic, note.text)
             }
             Self::Raw(raw) => match &raw.why {
-                None => f.write_str("of a kind this warpproof does not know"),
-                Some(why) => write!(f, "does not read as its kind: {why}"),
+                None => f.write_str("of an unknown kind"),
+                Some(why) => write!(f, "cannot be parsed as its kind: {why}"),
             },
         }
     }

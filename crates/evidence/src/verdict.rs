@@ -44,7 +44,9 @@ pub fn unsupported(task: Option<&Task>, record: &VerdictRecord, steps: &[&StepRe
     };
     if let Some(step) = steps.iter().find(stranger) {
         let (candidate, run) = (step.candidate.escape_debug(), step.run.escape_debug());
-        return Some(format!("it rests on a step of `{candidate}` in run {run}, which is not its own"));
+        return Some(format!(
+            "it refers to a step of `{candidate}` in run {run}, which is not one of its own steps"
+        ));
     }
     let mut steps = steps.to_vec();
     steps.sort_by_key(|step| step.stage);
@@ -62,7 +64,10 @@ pub fn unsupported(task: Option<&Task>, record: &VerdictRecord, steps: &[&StepRe
     };
     let first = found.first()?;
     let (said, rules) = (named(record.verdict, record.grade), named(first.verdict, first.grade));
-    Some(format!("it says {said}, but by the gate's rules its steps give {rules}: {}", first.reason))
+    Some(format!(
+        "the record states {said}, but its steps give {rules} by the gate's rules: {}",
+        first.reason
+    ))
 }
 
 /// The decisions of all tasks that could have had these steps.
@@ -99,26 +104,26 @@ fn decide_by(rules: &Rules<'_>, steps: &[&StepRecord]) -> Decision {
     let lacks = |stage: Stage| !steps.iter().any(|step| step.stage == stage);
     let before_speed = rules.gates.iter().map(|(stage, _)| *stage).filter(|stage| *stage < Stage::Speed);
     if let Some(stage) = before_speed.into_iter().find(|stage| lacks(*stage)) {
-        return plain(Verdict::Inconclusive, format!("{stage} has no result"));
+        return plain(Verdict::Inconclusive, format!("the stage {stage} has no result"));
     }
     let Some(speed) = steps.iter().find(|step| step.stage == Stage::Speed) else {
         let wanted = rules.gates.iter().any(|(stage, _)| *stage == Stage::Speed);
         return if wanted {
-            let reason = "every gate is green; it was not timed, because its baseline is not";
+            let reason = "passed every stage; not timed, because its baseline did not pass";
             plain(Verdict::Inconclusive, reason.to_owned())
         } else {
-            plain(Verdict::Provisional, "every gate is green; the task has no stage speed".to_owned())
+            plain(Verdict::Provisional, "passed every stage; the task has no stage speed".to_owned())
         };
     };
     let reduction = speed.figures.iter().find(|figure| figure.name == name::REDUCTION);
     let measured = reduction.is_some_and(|figure| figure.kind == FigureKind::Measured);
     match speed.outcome {
         Outcome::Skipped => {
-            plain(Verdict::Provisional, format!("every gate that needs no GPU is green; {}", speed.reason))
+            plain(Verdict::Provisional, format!("passed every stage that needs no GPU; {}", speed.reason))
         }
         _ if reduction.is_some() && !measured => plain(
             Verdict::Provisional,
-            format!("every gate is green; the speed was not measured on a device: {}", speed.reason),
+            format!("passed every stage; the speed was not measured on a device: {}", speed.reason),
         ),
         Outcome::Inconclusive => plain(Verdict::Inconclusive, format!("speed: {}", speed.reason)),
         Outcome::Fail if reduction.is_none() => plain(Verdict::Reject, format!("speed: {}", speed.reason)),

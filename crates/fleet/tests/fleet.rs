@@ -192,7 +192,7 @@ fn a_fleet_judges_as_this_machine_does_record_for_record() {
     // As in a local run, a changed task needs a new version; this is checked before anything is submitted.
     fs::write(bench.dir.path().join("reference.py"), REFERENCE.replace('2', "3")).unwrap();
     let changed = fleet.run(&bench, &gate).exits(2).err;
-    assert!(changed.contains("the task's reference changed, and its version is still 1"), "{changed}");
+    assert!(changed.contains("the task's reference changed, but its version is still 1"), "{changed}");
     fs::write(bench.dir.path().join("reference.py"), REFERENCE).unwrap();
     // Reports use the local ledger, with all candidates.
     let summary = bench.run(["report", "summary", "--ledger", "remote"]).exits(0).out;

@@ -177,7 +177,7 @@ fn what_a_fleet_gives_up_is_said_and_nobody_wins() {
     fs::write(&path, &text).unwrap();
     // Errors in the task are reported before anything is submitted.
     let said = fleet.run(&bench, &["tune", "task.toml", "other", "--fleet", &fleet.url]).exits(2).err;
-    assert!(said.contains("declares no space for `other`"), "{said}");
+    assert!(said.contains("declares no [[space]] for `other`"), "{said}");
     let said = fleet.run(&bench, &["tune", "task.toml", "--fleet", &fleet.url, "--gpu=1"]).exits(2).err;
     assert!(said.contains("a device of this machine"), "{said}");
     assert!(bench.run(search).exits(2).err.contains("WARPPROOF_FLEET_TOKEN is not set"));

@@ -46,8 +46,10 @@ pub fn generate(
         let dims = dims(&input.dims, axes)?;
         let elements: usize = dims.iter().product();
         if elements > MAX_ELEMENTS {
-            let sentence =
-                format!("input `{}` has {elements} elements; at most {MAX_ELEMENTS}", input.name.value);
+            let sentence = format!(
+                "input `{}` has {elements} elements; the maximum is {MAX_ELEMENTS}",
+                input.name.value
+            );
             return Err(Problem::new(input.name.span.clone(), sentence));
         }
         let dtype = input.dtype.with(each);
@@ -82,7 +84,7 @@ pub fn generate(
     Ok(inputs)
 }
 
-/// Whether a distribution applies to an input; other inputs are normal.
+/// Whether a distribution applies to an input; inputs to which it does not apply are normally distributed.
 fn is_for(distribution: &Distribution, input: &warpproof_task::Input) -> bool {
     distribution.inputs.is_empty() || distribution.inputs.contains(&input.name)
 }
@@ -213,7 +215,7 @@ fn fill(values: Values, dtype: Dtype, elements: usize, row: usize, random: &mut 
     }
 }
 
-/// A number with a sign that is drawn.
+/// A number with a random sign.
 fn signed(value: f64, random: &mut SplitMix) -> f64 {
     if random.next() & 1 == 0 { value } else { -value }
 }
@@ -222,18 +224,18 @@ fn wide(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX).max(1)
 }
 
-/// The number of f64 nearest to the end of an integer type, and not beyond it.
+/// The f64 nearest to the end of an integer type's range, and not beyond it.
 #[expect(
     clippy::as_conversions,
     clippy::cast_precision_loss,
-    reason = "what is rounded beyond the end is taken back"
+    reason = "a value rounded past the end is clamped"
 )]
 fn real_end(end: i128) -> f64 {
     let near = end as f64;
     if warpproof_task::dtype::to_integer(near) > end { near.next_down() } else { near }
 }
 
-/// 2 to the power of an integer of a normal number, by its bits.
+/// 2 to the power of an integer exponent, clamped to normal numbers and built from its bits.
 fn power_of_two(exponent: f64) -> f64 {
     let biased = warpproof_task::dtype::to_integer(exponent).clamp(-1022, 1023) + 1023;
     f64::from_bits(u64::try_from(biased).unwrap_or(1023) << 52)
@@ -272,7 +274,7 @@ mod tests {
             let share = |low: f64, high: f64| all.iter().any(|value| (low..high).contains(&value.abs()));
             assert!(share(dtype.unit().smallest, 1.0) && share(1.0, dtype.largest()), "{dtype}");
         }
-        // Between `wide`, up to 2^8, and `large`, from a 64th of the largest.
+        // Between `wide`, up to 2^8, and `large`, from 1/64 of the largest value.
         let between =
             filled(Values::Magnitudes, Dtype::F32).iter().filter(|v| (1e4..1e20).contains(&v.abs())).count();
         assert!(between > 200, "{between}");

@@ -1,5 +1,4 @@
-//! The gate: takes a kernel candidate from source to verdict and records the evidence from which every report is
-//! made.
+//! The gate: takes a kernel candidate from source to verdict and records the evidence for every report.
 #![forbid(unsafe_code)]
 
 pub mod family;

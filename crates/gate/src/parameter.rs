@@ -68,12 +68,10 @@ impl Packed {
             let place = at.unwrap_or(next);
             if place < all.bytes.len() {
                 let end = all.bytes.len();
-                return Err(format!("`{name}` is placed at {place}, and the members before it end at {end}"));
+                return Err(format!("`{name}` is at offset {place}, but the members before it end at {end}"));
             }
             if place.saturating_add(size) > MOST {
-                return Err(format!(
-                    "`{name}` ends beyond {MOST} bytes, more than a kernel's parameters have"
-                ));
+                return Err(format!("`{name}` ends beyond the {MOST} bytes of a kernel's parameter memory"));
             }
             all.bytes.resize(place, 0);
             all.bytes.extend(&value.bytes);
@@ -99,8 +97,9 @@ impl Packed {
         self.bytes.len()
     }
 
-    /// Pads it with zeros up to the size of a parameter whose alignment is larger than C gives its members: a
-    /// `float4` is described as four f32. Arguments that are longer, or that lack more than padding, stay unchanged.
+    /// Pads it with zeros up to the size of a parameter whose alignment is larger than that of its members
+    /// in C: a `float4` is described as four f32. Arguments that are longer, or that lack more than
+    /// padding, stay unchanged.
     #[must_use]
     pub fn padded(mut self, size: usize, align: usize) -> Packed {
         if self.is_structure() && self.bytes.len() < size && self.bytes.len().next_multiple_of(align) == size
@@ -183,7 +182,7 @@ mod tests {
         assert_eq!((all.size(), all.clone().padded(32, 16).size()), (20, 32));
         assert_eq!(all.clone().padded(48, 16).size(), 20);
         let overlap = Packed::structure(vec![member("a", None, four()), member("b", Some(2), four())]);
-        assert_eq!(overlap, Err("`b` is placed at 2, and the members before it end at 4".to_owned()));
+        assert_eq!(overlap, Err("`b` is at offset 2, but the members before it end at 4".to_owned()));
         assert!(Packed::structure(vec![member("a", Some(usize::MAX), four())]).is_err());
     }
 }

@@ -57,9 +57,9 @@ impl From<RunnerError> for ClockError {
     }
 }
 
-/// An answer of another kind than the request expects.
+/// A reply of another kind than the request expects.
 fn unexpected() -> RunnerError {
-    RunnerError("an answer is none to what was asked".to_owned())
+    RunnerError("the device process sent an unexpected reply".to_owned())
 }
 
 /// The process, shared by everything that was loaded onto the device through it.
@@ -109,16 +109,19 @@ impl Runner {
             lock(&held).end();
             let (process, identity, notes) = open(&self.settings)?;
             if identity != self.identity {
-                return Err(RunnerError(format!("the device is now {identity}, and was {}", self.identity)));
+                return Err(RunnerError(format!(
+                    "the device changed: it is now {identity}; it was {}",
+                    self.identity
+                )));
             }
             // The remaining samples would be timed under different conditions.
             if notes != self.notes {
                 let told = if notes.is_empty() {
-                    "pinned as it was not before".to_owned()
+                    "clocks are now pinned; before they were not".to_owned()
                 } else {
                     notes.join("; ")
                 };
-                return Err(RunnerError(format!("the device was opened again: {told}")));
+                return Err(RunnerError(format!("conditions changed when the device was reopened: {told}")));
             }
             *held = process;
         }
@@ -143,7 +146,7 @@ impl Runner {
         let (candidate, built) = side;
         match &built.programs {
             Programs::Family { plans } => {
-                let missing = || ClockError::Device(format!("there is no plan for {}", size.name));
+                let missing = || ClockError::Device(format!("the candidate has no plan for {}", size.name));
                 let (plan, ptx) = plans.get(&size.name).ok_or_else(missing)?;
                 let name = format!("{} of {}", candidate.name.value, size.name);
                 plan.run(&mut held, bench, ptx, &name)?;
@@ -175,7 +178,7 @@ impl Runner {
         drop(held);
         // Nsight Compute writes its table after the program has exited.
         if lock(&process).finish(PROFILING).is_none() {
-            return Err(RunnerError(format!("ncu did not end within {} s", PROFILING.as_secs())));
+            return Err(RunnerError(format!("ncu did not exit within {} s", PROFILING.as_secs())));
         }
         let text = std::fs::read_to_string(&log);
         let text = text.map_err(|error| RunnerError(format!("ncu wrote no table: {error}")))?;
@@ -369,7 +372,7 @@ impl Gpu for Remote {
             return Err(unexpected());
         };
         let all = bytes(&hex).filter(|all| all.len() == memory.bytes);
-        all.ok_or_else(|| RunnerError("an answer has too few bytes".to_owned()))
+        all.ok_or_else(|| RunnerError("a reply has too few bytes".to_owned()))
     }
 
     fn launch(
@@ -445,7 +448,7 @@ impl Clock for Timed {
 /// The path of the running program, which also serves as the runner.
 pub fn this_program() -> Result<PathBuf, RunnerError> {
     std::env::current_exe()
-        .map_err(|cause| RunnerError(format!("this program's own file is not known: {cause}")))
+        .map_err(|cause| RunnerError(format!("cannot find the path of this program: {cause}")))
 }
 
 #[cfg(test)]
@@ -469,7 +472,7 @@ mod tests {
             && std::process::Command::new("chmod").arg("+x").arg(&program).status().is_ok();
         assert!(made);
         let Ok(runner) = Runner::start(Settings { program, device: 0, pin_mhz: None, apart: true }) else {
-            panic!("it does not start")
+            panic!("the process does not start")
         };
         let starts = || std::fs::read_to_string(&starts).unwrap_or_default().lines().count();
         assert!(runner.process().is_ok());

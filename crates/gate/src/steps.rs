@@ -1,8 +1,8 @@
 //! A plan of steps, run in parallel where they do not depend on each other.
 //!
-//! A step is identified by a key computed from the content it depends on. A step with a known result is not run; a
-//! step that needs one that is not green is not run either, and reports which. A stop takes effect between steps:
-//! finished steps are reported, and steps that have not begun are skipped.
+//! A step is identified by a key computed from the content it depends on. A step with a known result is not
+//! run. A step is also not run if it needs a step that did not pass; its outcome names that step. A stop
+//! takes effect between steps: finished steps are reported, and steps that have not begun are skipped.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -14,7 +14,7 @@ use std::thread;
 pub struct Step<'a, K, T> {
     /// What its result depends on.
     pub key: K,
-    /// Steps that must be green first, by index; all of them come earlier in the plan.
+    /// Steps that must pass first, by index; all of them come earlier in the plan.
     pub needs: Vec<usize>,
     /// Runs it.
     pub work: Box<dyn FnOnce() -> T + Send + 'a>,
@@ -27,7 +27,7 @@ pub enum Done<T> {
     Fresh(T),
     /// Its result was known.
     Known(T),
-    /// It was not run because this step is not green.
+    /// It was not run because this step did not pass.
     Blocked(usize),
     /// It was not run because a stop was requested before.
     Stopped,
@@ -102,7 +102,8 @@ impl<'a, T> Queue<'a, T> {
     }
 }
 
-/// Runs a plan; the outcomes are in its order. A dependency that does not come before its step counts as not green.
+/// Runs a plan; the outcomes are in its order. A dependency that does not come before its step counts as
+/// not passed.
 pub fn run<K, T: Send>(
     plan: Vec<Step<'_, K, T>>,
     rules: &Rules<'_, K, T>,

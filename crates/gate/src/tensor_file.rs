@@ -69,7 +69,7 @@ fn format(path: &Path) -> Result<Format, String> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("npy") => Ok(Format::Npy),
         Some("safetensors") => Ok(Format::Safetensors),
-        _ => Err(format!("{} ends neither in .npy nor in .safetensors", path.display())),
+        _ => Err(format!("expected a .npy or .safetensors file, found {}", path.display())),
     }
 }
 
@@ -100,17 +100,18 @@ pub fn read_any(
         .read_to_end(&mut content)
         .map_err(|cause| format!("cannot read {shown}: {cause}"))?;
     if u64::try_from(content.len()).unwrap_or(u64::MAX) > most {
-        return Err(format!("{shown} is larger than {limit} bytes, which is the limit"));
+        return Err(format!("{shown} is larger than the limit of {limit} bytes"));
     }
     let (stored, dims, bytes) = match format {
-        Format::Npy => npy::read(&content).map_err(|cause| format!("{shown} is no .npy file: {cause}"))?,
+        Format::Npy => {
+            npy::read(&content).map_err(|cause| format!("{shown} is not a valid .npy file: {cause}"))?
+        }
         Format::Safetensors => {
             let file = SafeTensors::deserialize(&content)
-                .map_err(|cause| format!("{shown} is no safetensors file: {cause}"))?;
+                .map_err(|cause| format!("{shown} is not a valid safetensors file: {cause}"))?;
             let view = choose(&file, tensor).map_err(|cause| format!("{shown} {cause}"))?;
-            let stored = stored(view.dtype()).ok_or_else(|| {
-                format!("{shown} holds elements of type {:?}, which no array has", view.dtype())
-            })?;
+            let stored = stored(view.dtype())
+                .ok_or_else(|| format!("{shown} contains elements of unsupported type {:?}", view.dtype()))?;
             (stored, view.shape().to_vec(), view.data().to_vec())
         }
     };
@@ -120,7 +121,7 @@ pub fn read_any(
             Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
             _ => names.concat(),
         };
-        return Err(format!("{shown} holds {}, not {names}", stored.name()));
+        return Err(format!("{shown} contains {}; expected {names}", stored.name()));
     };
     Ok(FileTensor { dtype, dims, bytes })
 }
@@ -131,12 +132,14 @@ fn choose<'a>(file: &SafeTensors<'a>, tensor: Option<&str>) -> Result<TensorView
     let list = || {
         let some: Vec<&str> = names.iter().take(8).copied().collect();
         let rest = if names.len() > some.len() { ", …" } else { "" };
-        format!("it holds {}{rest}", if some.is_empty() { "nothing".to_owned() } else { some.join(", ") })
+        format!("it contains {}{rest}", if some.is_empty() { "nothing".to_owned() } else { some.join(", ") })
     };
     let name = match (tensor, names.as_slice()) {
         (Some(name), _) => name,
         (None, [only]) => only,
-        (None, _) => return Err(format!("holds {} tensors: say which after `#` ({})", names.len(), list())),
+        (None, _) => {
+            return Err(format!("contains {} tensors: select one with `#NAME` ({})", names.len(), list()));
+        }
     };
     file.tensor(name).map_err(|_| format!("has no tensor `{name}` ({})", list()))
 }
@@ -241,7 +244,7 @@ mod tests {
             assert_eq!(read(&safe, Some("x"), dtype, 1000), Ok(tensor));
             assert_eq!(read(&safe, Some("y"), Dtype::U8, 1000), Ok(other));
             assert!(read(&safe, None, dtype, 1000).unwrap_err().contains("holds 2 tensors"));
-            assert!(read(&safe, Some("z"), dtype, 1000).unwrap_err().contains("it holds x, y"));
+            assert!(read(&safe, Some("z"), dtype, 1000).unwrap_err().contains("it contains x, y"));
         }
     }
 }

@@ -45,9 +45,9 @@ impl Variable {
         let unknown =
             |sentence| Unknown { sentence, known: names.iter().map(|name| symbol::name(name)).collect() };
         let symbol = symbol::find(&names, name).map_err(|error| match error {
-            NotOne::None => unknown(format!(
-                "the module has no variable `{name}`; the compiler removes those that no kernel uses"
-            )),
+            NotOne::None => {
+                unknown(format!("the module has no variable `{name}`; the compiler removes unused variables"))
+            }
             NotOne::Several(all) => {
                 unknown(format!("several variables are called `{name}`: {}", all.join(", ")))
             }
@@ -61,7 +61,12 @@ impl Variable {
     pub fn set(&self, bytes: &[u8], device: &mut Device, constants: &mut ConstantBank) -> Result<(), String> {
         let name = || symbol::name(&self.symbol);
         if bytes.len() != self.size {
-            return Err(format!("variable `{}` has {} bytes, found {}", name(), self.size, bytes.len()));
+            return Err(format!(
+                "expected {1} bytes for variable `{0}`, found {2}",
+                name(),
+                self.size,
+                bytes.len()
+            ));
         }
         let lost = || format!("variable `{}` cannot be written", name());
         match self.place {

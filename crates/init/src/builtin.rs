@@ -7,7 +7,7 @@ use super::operator::{Guess, Kind};
 pub(super) fn reference(plan: &mut Plan<'_>, guess: &Guess) -> Result<Vec<String>, String> {
     let outputs = plan.outputs.len();
     if outputs > 1 && guess.kind != Kind::LayerNorm {
-        return Err(format!("it writes {outputs} arrays, and that gives one"));
+        return Err(format!("it writes {outputs} arrays, but the operator has one output"));
     }
     let (lines, used) = match guess.kind {
         Kind::Softmax => softmax(plan)?,
@@ -15,7 +15,7 @@ pub(super) fn reference(plan: &mut Plan<'_>, guess: &Guess) -> Result<Vec<String
         Kind::Gemm => gemm(plan, guess)?,
         Kind::Reduction => reduction(plan, guess)?,
         Kind::Elementwise => elementwise(plan, guess)?,
-        Kind::Custom => return Err("it is described in Python".to_owned()),
+        Kind::Custom => return Err("a custom operator has no built-in reference".to_owned()),
     };
     for input in plan.inputs.iter().filter(|input| !used.contains(&input.name)) {
         // Zeros that an atomic starts from are part of the launch.
@@ -33,7 +33,7 @@ pub(super) fn reference(plan: &mut Plan<'_>, guess: &Guess) -> Result<Vec<String
 type Lines = (Vec<String>, Vec<String>);
 
 fn first(outputs: &[Array]) -> Result<&Array, String> {
-    outputs.first().ok_or_else(|| "it writes nothing".to_owned())
+    outputs.first().ok_or_else(|| "it writes no array".to_owned())
 }
 
 /// The input with an output's extents: a separate one, else the output's previous contents.
@@ -81,7 +81,7 @@ fn layer_norm(plan: &mut Plan<'_>) -> Result<Lines, String> {
             used.push(name);
         }
     }
-    // The kernel writes means and deviations for the backward pass, which the reference does not have.
+    // The kernel writes means and deviations for the backward pass; the reference does not compute them.
     for mut array in plan.outputs.split_off(1) {
         let question = format!(
             "should `{}` be compared too? It is scratch memory: the reference has one output",
@@ -98,7 +98,11 @@ fn layer_norm(plan: &mut Plan<'_>) -> Result<Lines, String> {
 fn gemm(plan: &Plan<'_>, guess: &Guess) -> Result<Lines, String> {
     let output = first(&plan.outputs)?;
     let [rows, columns] = output.dims.as_slice() else {
-        return Err(format!("`{}` has {} axes, and a product has two", output.name, output.dims.len()));
+        return Err(format!(
+            "`{}` has {} axes, but a matrix product has two",
+            output.name,
+            output.dims.len()
+        ));
     };
     let planes: Vec<&Array> = plan
         .inputs
@@ -149,9 +153,9 @@ fn reduction(plan: &mut Plan<'_>, guess: &Guess) -> Result<Lines, String> {
                 rest == output.dims
             })
             .collect();
-        *missing
-            .last()
-            .ok_or_else(|| format!("`{}` is not `{}` with one axis less", output.name, input.name))?
+        *missing.last().ok_or_else(|| {
+            format!("the axes of `{}` are not those of `{}` minus one", output.name, input.name)
+        })?
     };
     let lines = vec![
         format!("input = \"{}\"", input.name),
@@ -175,7 +179,7 @@ fn elementwise(plan: &mut Plan<'_>, guess: &Guess) -> Result<Lines, String> {
     let wanted = guess.expression.map_or(1, |(count, _)| count);
     if sources.len() < wanted {
         return Err(format!(
-            "it reads {} arrays of the output's extents, and that takes {wanted}",
+            "it reads {} arrays with the output's extents, but the operator takes {wanted}",
             sources.len()
         ));
     }

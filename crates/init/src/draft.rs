@@ -82,16 +82,13 @@ pub(super) struct Plan<'a> {
 pub fn draft(seen: &Seen, found: Result<&Found, &str>, target: &Target<'_>) -> Result<Draft, String> {
     for parameter in &seen.parameters {
         if let What::Other(ty) = &parameter.what {
-            return Err(format!(
-                "parameter `{}` is a `{ty}`: what its members are for is not to be seen from outside",
-                parameter.name
-            ));
+            return Err(format!("parameter `{}` is a `{ty}`, which init does not support", parameter.name));
         }
     }
     let mut guess = guess(&seen.name, target.stem);
     if let Some(kind) = target.operator {
         guess.kind = kind;
-        "the user said so".clone_into(&mut guess.because);
+        "the user set it".clone_into(&mut guess.because);
     }
     let assumed;
     let known = if let Ok(found) = found {
@@ -113,13 +110,13 @@ pub fn draft(seen: &Seen, found: Result<&Found, &str>, target: &Target<'_>) -> R
     };
     if let Err(why) = found {
         plan.questions.push(format!(
-            "are extents, grid and block right? They could not be found by running the kernel: {}",
+            "are extents, grid and block correct? Trial runs could not find them: {}",
             why.replace('\n', " ")
         ));
     }
     plan.arrays();
     if plan.outputs.is_empty() {
-        return Err(format!("`{}` writes to none of its parameters: there is nothing to judge", seen.name));
+        return Err(format!("`{}` writes to none of its parameters: it has no output", seen.name));
     }
     if let Some(why) = target.refuted.filter(|_| target.operator.is_none() && guess.kind != Kind::Custom) {
         guess.because = format!("{}, but {why}", guess.because);
@@ -183,13 +180,11 @@ impl Plan<'_> {
                         _ => Dtype::U64,
                     });
                     input.range = Some("[0, 0]".into());
-                    let why =
-                        format!("`{name}` is changed with atomics, so that something must be there before");
+                    let why = format!("atomics update `{name}`, so it needs initial contents");
                     input.remark = Some(format!("guessed: all bits 0, because {why}"));
-                    self.guesses
-                        .push(format!("{name} begins with zeros, because it is changed with atomics"));
+                    self.guesses.push(format!("{name} begins with zeros, because atomics update it"));
                 } else {
-                    input.remark = Some(format!("what is in `{name}` before the kernel, which reads it too"));
+                    input.remark = Some(format!("initial contents of `{name}`, which the kernel also reads"));
                 }
                 self.inputs.push(input);
                 array.before = Some(before);
@@ -218,7 +213,8 @@ impl Plan<'_> {
             target.file_name()
         ));
         if self.outputs.iter().any(|output| output.dtype.is_some_and(|dtype| !dtype.is_integer())) {
-            self.questions.push("how far may outputs be from the reference? The limits are a guess".into());
+            self.questions
+                .push("how much may outputs differ from the reference? The limits are a guess".into());
         }
         self.reference.extend([
             format!("python = \"{}_reference.py\"", target.file_name()),
@@ -236,26 +232,30 @@ impl Plan<'_> {
                 match self.found.values.get(at).cloned().flatten() {
                     Some(value) => {
                         let own = value == lower || value.trim_end_matches('_') == lower;
-                        self.give(name, &value, (!own).then(|| "rows lie one after another".into()));
+                        self.give(name, &value, (!own).then(|| "rows are contiguous".into()));
                     }
-                    None => self.ask(name, "1", format!("what is `{name}`? 1 stands there for now")),
+                    None => {
+                        self.ask(name, "1", format!("what is the value of `{name}`? The task uses 1 for now"))
+                    }
                 }
                 continue;
             }
             match guess.kind {
                 _ if lower.starts_with("eps") => {
-                    self.give(name, "1e-5", Some("that is the usual one".into()));
+                    self.give(name, "1e-5", Some("it is the usual value".into()));
                 }
                 Kind::Gemm if lower == "alpha" => {
-                    self.give(name, "1.0", Some("the product is taken as it is".into()));
+                    self.give(name, "1.0", Some("the reference does not scale the product".into()));
                 }
                 Kind::Gemm if lower == "beta" => {
                     self.give(name, "0.0", Some("the reference adds nothing to the product".into()));
                 }
                 Kind::Elementwise if guess.expression.is_some_and(|(_, text)| text.contains("{a}")) => {
-                    self.give(name, "2.5", Some("the expression has the same".into()));
+                    self.give(name, "2.5", Some("the reference uses the same value".into()));
                 }
-                _ => self.ask(name, "1.0", format!("what is `{name}`? 1.0 stands there for now")),
+                _ => {
+                    self.ask(name, "1.0", format!("what is the value of `{name}`? The task uses 1.0 for now"))
+                }
             }
         }
     }
@@ -264,14 +264,17 @@ impl Plan<'_> {
     fn shared(&mut self) -> Option<(String, String)> {
         let (bytes, why) = match (self.seen.dynamic_shared, &self.found.shared) {
             (Some(0), _) => return None,
-            (Some(bytes), _) => (bytes.to_string(), "the launch line or Triton's metadata has it".to_owned()),
+            (Some(bytes), _) => {
+                (bytes.to_string(), "the launch line or Triton's metadata states it".to_owned())
+            }
             (None, Some(bytes)) => (bytes.clone(), "the trial runs used this much".to_owned()),
             (None, None) if self.seen.geometry.dynamic_shared => {
                 let element = self.inputs.first().and_then(|array| array.dtype).map_or(4, Dtype::size);
                 let threads = self.seen.block.threads();
                 let bytes = u32::try_from(element).unwrap_or(4).saturating_mul(threads);
-                self.questions.push("how much dynamic shared memory does it take? That is a guess".into());
-                (bytes.to_string(), format!("that is an element for each of {threads} threads"))
+                self.questions
+                    .push("how much dynamic shared memory does the kernel need? The value is a guess".into());
+                (bytes.to_string(), format!("it is one element for each of {threads} threads"))
             }
             (None, None) => return None,
         };
@@ -290,10 +293,10 @@ impl Plan<'_> {
         let mut block = self.seen.block.clone();
         if ran && block.because.is_some() {
             if block.extents != self.found.block {
-                block.because = Some("the first guess does not run, and this does".into());
+                block.because = Some("the kernel runs with it, but not with the first guess".into());
                 block.extents.clone_from(&self.found.block);
             } else if !block.evidence {
-                block.because = Some("it runs with this, and nothing asks for more or fewer".into());
+                block.because = Some("the kernel runs with it, and the source states no other size".into());
             }
             block.evidence = true;
         }
@@ -317,7 +320,7 @@ impl Plan<'_> {
             }
             if let Some(most) = axis.at_most {
                 self.guesses.push(format!(
-                    "{} is at most {most}, because the kernel leaves out what is beyond",
+                    "{} is at most {most}, because the kernel does not process elements beyond it",
                     axis.name
                 ));
             }
@@ -357,7 +360,7 @@ impl Plan<'_> {
             let known = self.inputs.iter().chain(&self.outputs).chain(&self.scratch).any(named);
             if matches!(parameter.what, What::Array { .. }) && !known {
                 self.questions.push(format!(
-                    "is `{0}` unused? No trial run touches it, and it is passed as null",
+                    "is `{0}` unused? No trial run accesses it, and the task passes null",
                     parameter.name
                 ));
             }
@@ -394,7 +397,7 @@ impl Plan<'_> {
                 name: parameter.name.clone(),
                 dtype: Some(Dtype::U8),
                 dims: [vec![bytes_per_block.to_string()], self.found.grid.clone()].concat(),
-                remark: Some("memory that Triton asks for, this much for each block".into()),
+                remark: Some("scratch memory that Triton requires for each block".into()),
                 ..Array::default()
             }),
             _ => None,
@@ -414,7 +417,7 @@ impl Plan<'_> {
             }
             What::Scratch { bytes_per_block: 0 } => (
                 NULL.to_owned(),
-                Some(format!("`{}` of Triton, which this kernel does not use", parameter.name)),
+                Some(format!("Triton's `{}`, which this kernel does not use", parameter.name)),
             ),
             What::Array { .. } => {
                 let named = |array: &Array| array.name == parameter.name;
@@ -464,7 +467,7 @@ impl Plan<'_> {
         }
         let _ = write!(
             text,
-            "\n\ndef reference({}):\n    # TODO\n    raise NotImplementedError(\"write here what {} computes\")\n",
+            "\n\ndef reference({}):\n    # TODO\n    raise NotImplementedError(\"compute the outputs of {} here\")\n",
             names.join(", "),
             self.seen.name,
         );
@@ -500,9 +503,9 @@ impl Array {
                     "[0, \"{axis} - 1\"] # guessed: because another array is indexed with such values"
                 ),
                 (Dtype::I16 | Dtype::I32 | Dtype::I64, None) => {
-                    "[-1000, 1000] # guessed: because nothing is indexed with them".to_owned()
+                    "[-1000, 1000] # guessed: because no array is indexed with them".to_owned()
                 }
-                (_, None) => "[0, 1000] # guessed: because nothing is indexed with them".to_owned(),
+                (_, None) => "[0, 1000] # guessed: because no array is indexed with them".to_owned(),
             };
             let _ = writeln!(text, "range = {range}");
         }

@@ -107,7 +107,7 @@ fn any_extent(found: &mut Found, seen: &Seen, multiple: u64, odd: &str) {
         axis.multiple = own.map_or(1, |own| own.multiple);
     }
     found.questions.push(format!(
-        "does the kernel take multiples of {multiple} alone? With other extents a trial run failed: {}. If so, remove them from \
+        "does the kernel support only multiples of {multiple}? With other extents a trial run failed: {}. If so, remove them from \
          the shapes",
         odd.replace('\n', " ")
     ));
@@ -174,7 +174,9 @@ impl<'a> Attempt<'a> {
                     }
                     integers.push((at, step));
                 }
-                What::Other(ty) => return Err(format!("`{}` is a `{ty}`", parameter.name)),
+                What::Other(ty) => {
+                    return Err(format!("`{}` has the unsupported type `{ty}`", parameter.name));
+                }
                 _ => {}
             }
         }
@@ -228,7 +230,7 @@ impl<'a> Attempt<'a> {
                     open[direction] = true;
                     setting.grid[direction] = 6;
                 } else {
-                    return Err("how many blocks have work".to_owned());
+                    return Err("cannot determine how many blocks have work".to_owned());
                 }
             }
         }
@@ -307,7 +309,7 @@ impl<'a> Attempt<'a> {
     /// Finds a formula for the extent of each array.
     fn explain(&self, evidence: &Evidence) -> Result<Plan, String> {
         let mut plan = Plan::new(self, evidence);
-        let Some(base) = evidence.traces.first() else { return Err("nothing was run".to_owned()) };
+        let Some(base) = evidence.traces.first() else { return Err("no trial run completed".to_owned()) };
         for (at, parameter) in self.seen.parameters.iter().enumerate() {
             let What::Array { dtype, .. } = parameter.what else { continue };
             let touched: Vec<_> = evidence.traces.iter().filter_map(|trace| trace.arrays.get(at)).collect();
@@ -316,7 +318,7 @@ impl<'a> Attempt<'a> {
             let elements: Vec<u64> = touched.iter().map(|one| one.end.div_ceil(size)).collect();
             if first.access == Access::default() {
                 if matches!(parameter.what, What::Array { access, .. } if access != Access::default()) {
-                    return Err(format!("it does not touch `{}`", parameter.name));
+                    return Err(format!("the kernel does not access `{}`", parameter.name));
                 }
                 plan.extents.insert(at, (Extent::Product { variables: Vec::new(), factor: 1 }, Vec::new()));
                 plan.accesses.insert(at, Access::default());
@@ -329,7 +331,7 @@ impl<'a> Attempt<'a> {
             }
             let extent = fit::extent(&evidence.runs, &elements).ok_or_else(|| {
                 format!(
-                    "how many elements of `{}` it touches: {elements:?} in runs {:?}",
+                    "cannot explain the number of accessed elements of `{}`: {elements:?} in runs {:?}",
                     parameter.name, evidence.runs
                 )
             })?;
@@ -363,7 +365,7 @@ impl<'a> Attempt<'a> {
             if let Extent::Strided { stride, row, .. } = &extent {
                 let same = plan.strides.insert(*stride, *row).is_none_or(|before| before == *row);
                 if !same || !matches!(evidence.variables.get(*stride), Some(Variable::Integer(_))) {
-                    return Err(format!("the stride of `{}`", parameter.name));
+                    return Err(format!("cannot determine the stride of `{}`", parameter.name));
                 }
             }
             plan.extents.insert(at, (extent, order));
@@ -415,7 +417,10 @@ impl<'a> Attempt<'a> {
                                 .parameters
                                 .get(*array)
                                 .map_or("", |parameter| parameter.name.as_str());
-                            Err(format!("the extent of `{name}` where an axis is {}", run[variable]))
+                            Err(format!(
+                                "cannot determine the extent of `{name}` if an axis is {}",
+                                run[variable]
+                            ))
                         }
                     }
                 });
@@ -493,7 +498,7 @@ impl<'a> Attempt<'a> {
                     .map(|(run, useful, _)| (run.clone(), u64::from(useful[direction])))
                     .collect();
                 let found = fit::blocks(&samples, &bounds, &likely).filter(|_| !samples.is_empty());
-                match found.ok_or_else(|| "how many blocks have work".to_owned())? {
+                match found.ok_or_else(|| "cannot determine how many blocks have work".to_owned())? {
                     Blocks::Tiles { variables, tile } => {
                         if let [one] = variables.as_slice()
                             && let Some((_, axis)) = plan.axes.iter_mut().find(|(own, _)| own == one)
@@ -592,7 +597,7 @@ impl Plan {
         used.sort_unstable();
         used.dedup();
         if let Some(both) = used.iter().find(|variable| self.strides.contains_key(variable)) {
-            return Err(format!("variable {both} is an extent and a stride"));
+            return Err(format!("variable {both} is both an extent and a stride"));
         }
         let integers = |variable: usize| match evidence.variables.get(variable) {
             Some(Variable::Integer(parameter)) => Some(*parameter),
@@ -732,7 +737,7 @@ impl Plan {
             if text.is_none() {
                 self.found
                     .questions
-                    .push("how much dynamic shared memory does it take? That is a guess".into());
+                    .push("how much dynamic shared memory does the kernel need? The value is a guess".into());
             }
             let most = shared.iter().max().copied().unwrap_or(0);
             self.found.shared = Some(text.unwrap_or_else(|| most.to_string()));

@@ -66,7 +66,7 @@ impl Block {
 
 /// Resources of a kernel in bytes, as ptxas reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub struct Resources {
     pub static_shared: u32,
     pub stack: u32,
@@ -97,9 +97,9 @@ pub fn block(
             // Launch bounds give the number of threads, not their layout.
             let side = x.isqrt();
             let extents = if side * side == x { vec![side, side] } else { vec![32, (x / 32).max(1)] };
-            return guessed(extents, format!("the kernel is bound to {x} threads and uses threadIdx.y"));
+            return guessed(extents, format!("its launch bounds are {x} threads, and it uses threadIdx.y"));
         }
-        Some(bound) => return guessed(flat(bound), "its __launch_bounds__ allow so many".to_owned()),
+        Some(bound) => return guessed(flat(bound), "its __launch_bounds__ allow this many".to_owned()),
         None => {}
     }
     if !geometry.two_dimensional {
@@ -111,7 +111,7 @@ pub fn block(
         }
     }
     if let Some((name, value)) = source::block_constant(text) {
-        let why = format!("the source calls {value} {name}");
+        let why = format!("the source defines {name} as {value}");
         if !geometry.two_dimensional {
             return guessed(vec![value], why);
         }
@@ -120,9 +120,9 @@ pub fn block(
         }
     }
     let (extents, why) = if geometry.two_dimensional {
-        (vec![16, 16], "it uses threadIdx.y, and nothing says how many threads it wants")
+        (vec![16, 16], "it uses threadIdx.y, and the number of threads is not stated")
     } else {
-        (vec![128], "nothing says how many threads it wants")
+        (vec![128], "the number of threads is not stated")
     };
     Block { extents, because: Some(why.to_owned()), evidence: false }
 }

@@ -114,7 +114,7 @@ pub(super) fn guess(kernel: &str, file: Option<&str>) -> Guess {
         op: "sum",
         expression: None,
         transposed: (false, false),
-        because: format!("no operator is known by the name {plain}"),
+        because: format!("the name {plain} matches no known operator"),
     })
 }
 

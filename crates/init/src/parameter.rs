@@ -179,9 +179,8 @@ fn what(seen: &Traffic, ty: Option<&str>) -> What {
                 (Some((Dtype::F32 | Dtype::F64, false)), Some(half)) if seen.vector => (half, false),
                 (known, _) => known.unwrap_or((Dtype::F32, false)),
             };
-            let because = (!sure).then(|| {
-                format!("the PTX accesses it as .{}", seen.ty.as_deref().unwrap_or("nothing we can follow"))
-            });
+            let because = (!sure)
+                .then(|| format!("the PTX accesses it as .{}", seen.ty.as_deref().unwrap_or("unknown")));
             return What::Array { dtype, lanes: 1, access: seen.access, because };
         }
         let scalar = of_ptx(&seen.declared).filter(|_| seen.bytes <= 8).map(|(dtype, _)| dtype);

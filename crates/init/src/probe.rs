@@ -187,7 +187,7 @@ impl<'a> Prober<'a> {
     pub(super) fn run(&mut self, setting: &Setting) -> Result<Trace, String> {
         self.limited = self.spent > ALL;
         if self.limited {
-            return Err("the trial runs took more than 200 million warp instructions".to_owned());
+            return Err("the trial runs exceeded 200 million warp instructions".to_owned());
         }
         let mut launch = self.kernel.launch().grid(setting.grid).block(self.block).shared(self.shared.0);
         let mut places = Vec::with_capacity(self.parameters.len());

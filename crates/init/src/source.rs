@@ -1,5 +1,5 @@
-//! Reads a kernel's CUDA C++ source: names and types of its parameters, and constants. It matches patterns instead of
-//! parsing; the PTX supplies what is not understood.
+//! Reads a kernel's CUDA C++ source: names and types of its parameters, and constants. It matches patterns
+//! instead of parsing; the PTX supplies what the patterns do not match.
 
 /// A parameter as the source declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]

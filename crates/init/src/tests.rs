@@ -186,7 +186,7 @@ fn narrow_formats_get_values_that_they_hold() {
                 .zip(accesses)
                 .map(|(n, a)| array(n, dtype, a, 1))
                 .collect(),
-            block: Block { extents: vec![128], because: Some("nothing says".into()), evidence: false },
+            block: Block { extents: vec![128], because: Some("not stated".into()), evidence: false },
             geometry: Geometry::default(),
             resources: Resources::default(),
             dynamic_shared: None,

@@ -76,8 +76,8 @@ fn head(parts: &Parts<'_>, text: &mut String) {
     let kernel = &parts.seen.name;
     let _ = write!(
         text,
-        "# Evaluates `{kernel}`. Written by `warpproof init`: check the lines with `guessed`, and change what is wrong there.\n\
-         # The book's chapter on task files has every key.\n"
+        "# Evaluates `{kernel}`. Written by `warpproof init`: check the lines marked `guessed`, and correct them.\n\
+         # The book's chapter on task files documents every key.\n"
     );
     for question in parts.questions {
         let _ = writeln!(text, "# question: {question}");
@@ -125,7 +125,8 @@ fn data(parts: &Parts<'_>, text: &mut String) {
     };
     let _ = write!(
         text,
-        "dtypes = [\"{}\"]\nseeds = [1, 2]\n# Drawn for each run, so that nothing can be made for the seeds above.\nsecret_seeds = 1\n\
+        "dtypes = [\"{}\"]\nseeds = [1, 2]\n\
+         # Drawn for each run, so that a kernel cannot be tuned to the seeds above.\nsecret_seeds = 1\n\
          distributions = [\n    {},\n]\n\n",
         parts.dtype,
         distributions.join(",\n    "),
@@ -141,7 +142,7 @@ fn data(parts: &Parts<'_>, text: &mut String) {
     let main = extents(&|axis| axis.main.to_string());
     let _ = write!(
         text,
-        "[[shape]]\nname = \"main\"\naxes = {{ {main} }} # guessed: because the software GPU is quick with it\n"
+        "[[shape]]\nname = \"main\"\naxes = {{ {main} }} # guessed: because it runs quickly on the software GPU\n"
     );
     let tails: Vec<String> = parts
         .axes
@@ -152,14 +153,14 @@ fn data(parts: &Parts<'_>, text: &mut String) {
     if !tails.is_empty() {
         let _ = write!(
             text,
-            "# Each a size of its own: one, and one more and one less than a warp and a block.\ntails = {{ {} }}\n",
+            "# Each is a separate size: 1, and one less and one more than a warp and a block.\ntails = {{ {} }}\n",
             tails.join(", ")
         );
     }
     let hidden = extents(&|axis| format!("[{}, {}]", axis.hidden.0, axis.hidden.1));
     let _ = write!(
         text,
-        "\n# Drawn anew for each run: a kernel that was made for the sizes above is found here.\n\
+        "\n# Drawn for each run, to find kernels that work only for the sizes above.\n\
          [[shape]]\nname = \"surprise\"\naxes = {{ {hidden} }}\nhidden = true\n\n"
     );
     for input in parts.inputs {
@@ -175,7 +176,7 @@ fn limits(parts: &Parts<'_>, text: &mut String) {
     if parts.unit <= 0.0 {
         text.push_str(
             "[tolerance]\npolicy = \"stated\"\nabsolute = 0.0\nrelative = 0.0\nrmse = 0.0\nbias = 0.0\nnon_finite = \"refuse\"\n\
-             derivation = \"Outputs are integers: every one is exact.\"\n\n",
+             derivation = \"Outputs are integers and must be exact.\"\n\n",
         );
     } else if parts.kind == Kind::Custom {
         let unit = parts.unit;
@@ -200,7 +201,7 @@ fn limits(parts: &Parts<'_>, text: &mut String) {
             (Some(true), _) => ("tensor_fp8", "its PTX uses tensor cores on FP8"),
             (Some(false), _) => ("tensor_f16", "its PTX uses tensor cores"),
             (None, Dtype::F64) => ("f64", "its output is f64"),
-            (None, _) => ("f32", "kernels seldom add in less"),
+            (None, _) => ("f32", "kernels rarely accumulate in a narrower type"),
         };
         let _ = write!(
             text,
@@ -220,7 +221,7 @@ fn limits(parts: &Parts<'_>, text: &mut String) {
         ("shared_bytes", shared),
     ];
     for (resource, value) in figures.into_iter().filter_map(|(resource, value)| Some((resource, value?))) {
-        let note = if value > 0 && resource != "shared_bytes" { " # more than 0: worth a look" } else { "" };
+        let note = if value > 0 && resource != "shared_bytes" { " # more than 0: check why" } else { "" };
         let _ = write!(
             text,
             "[[budget]]\nresource = \"{resource}\"\nat_most = {value}{note}\nsource = \"what ptxas reported for {} when this file \
@@ -238,14 +239,14 @@ fn stages(parts: &Parts<'_>, text: &mut String) {
         let _ = write!(text, "[[gate]]\nstage = \"{gate}\"\n\n");
     }
     text.push_str(
-        "[[gate]]\nstage = \"checks\"\nschedules = 4\n\n# What the kernel does, from which `model` predicts its latency.\n[[gate]]\nstage = \"counters\"\n\n\
-         [[gate]]\nstage = \"model\"\n\n# Needs a GPU; without one it is skipped.\n[[gate]]\nstage = \"speed\"\noptional = true\n\n\
+        "[[gate]]\nstage = \"checks\"\nschedules = 4\n\n# Counts instructions and traffic, from which `model` predicts the latency.\n[[gate]]\nstage = \"counters\"\n\n\
+         [[gate]]\nstage = \"model\"\n\n# Skipped if there is no GPU.\n[[gate]]\nstage = \"speed\"\noptional = true\n\n\
          [timing]\nl2 = [\"warm\", \"cold\"]\npairs = 100\nconfidence = 0.95\n\
-         reduction = { at_least = 0.05, source = \"below 5 % a change is seldom worth its review\" } # guessed: because nothing says\n\n",
+         reduction = { at_least = 0.05, source = \"below 5 % a change is rarely worth a review\" } # guessed: a common threshold\n\n",
     );
     let _ = write!(
         text,
-        "# What further candidates are compared with.\n[[baseline]]\ncandidate = {}\nrole = \"speed\"\n\n",
+        "# Further candidates are compared with this one.\n[[baseline]]\ncandidate = {}\nrole = \"speed\"\n\n",
         quoted(&name(&parts.seen.name))
     );
 }

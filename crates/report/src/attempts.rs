@@ -26,7 +26,7 @@ fn all(evidence: &Evidence) -> Result<Vec<Judged<'_>>, ViewError> {
 fn note(evidence: &Evidence, candidate: &str, topic: &str) -> Phrase {
     match evidence.notes(candidate, topic).last() {
         Some((hash, note)) => Phrase::new().quote(&note.text, hash),
-        None => "not written down".into(),
+        None => "not recorded".into(),
     }
 }
 
@@ -58,7 +58,7 @@ pub fn negatives(evidence: &Evidence) -> Result<Document, ViewError> {
         };
         let excluded = match one.figure(evidence, Stage::Speed, name::REDUCTION_HIGH)? {
             Some(found) => Phrase::new().words("better than ").number(evidence.number(found.source())?),
-            None => "nothing: no interval is recorded".into(),
+            None => "nothing: no interval was recorded".into(),
         };
         table.rows.push(vec![
             summary::candidate(&one),
@@ -75,7 +75,7 @@ pub fn negatives(evidence: &Evidence) -> Result<Document, ViewError> {
         let count = evidence.number(Source::Count { records })?;
         document
             .headline
-            .push(Phrase::new().number(count).words(" green without the gain that was hoped for."));
+            .push(Phrase::new().number(count).words(" passed every stage without the required gain."));
         document.blocks.push(Block::Table(table));
     }
     document.seal(evidence)
@@ -105,10 +105,10 @@ pub fn attempts(evidence: &Evidence) -> Result<Document, ViewError> {
         ]);
     }
     if records.is_empty() {
-        document.headline.push("Nothing was judged yet.".into());
+        document.headline.push("No candidate was evaluated yet.".into());
     } else {
         let count = evidence.number(Source::Count { records })?;
-        document.headline.push(Phrase::new().number(count).words(" candidates were judged."));
+        document.headline.push(Phrase::new().number(count).words(" candidates were evaluated."));
         document.blocks.push(Block::Table(table));
     }
     document.seal(evidence)

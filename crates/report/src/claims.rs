@@ -68,17 +68,23 @@ impl Problem {
     pub fn sentence(&self) -> String {
         let text = super::escape::plain(&self.text);
         match &self.fault {
-            Fault::Unresolved { nearest: None } => format!("`{text}` is in no record"),
+            Fault::Unresolved { nearest: None } => format!("no record contains `{text}`"),
             Fault::Unresolved { nearest: Some(nearest) } => {
-                format!("`{text}` is in no record; the nearest is {}", super::escape::plain(nearest))
+                format!("no record contains `{text}`; the nearest is {}", super::escape::plain(nearest))
             }
             Fault::Predicted(hash) => {
-                format!("`{text}` is predicted (record {}), and the sentence does not say so", hash.short())
+                format!(
+                    "`{text}` is a prediction (record {}), but the sentence does not mark it as one",
+                    hash.short()
+                )
             }
             Fault::Unmeasured(hash) => {
-                format!("`{text}` is said of speed, and record {} measured no such thing", hash.short())
+                format!(
+                    "`{text}` is a statement about speed, but record {} is not a measurement",
+                    hash.short()
+                )
             }
-            Fault::NoReason => "the line is to be passed over, and no reason is given".to_owned(),
+            Fault::NoReason => "the ignore mark has no reason".to_owned(),
         }
     }
 }

@@ -118,26 +118,26 @@ impl fmt::Display for Refusal {
         match self {
             Self::Task(one, other) => write!(
                 f,
-                "not comparable: the baseline was judged for task {}, the candidate for task {}",
+                "not comparable: the baseline was evaluated for task {}, the candidate for task {}",
                 plain(one),
                 plain(other)
             ),
             Self::TaskVersion(one, other) => write!(
                 f,
-                "not comparable: the baseline was judged by version {one} of the task, the candidate by version {other}; \
-                 judge both by one version"
+                "not comparable: the baseline was evaluated with version {one} of the task, the candidate with version {other}; \
+                 evaluate both with the same version"
             ),
             Self::TaskChanged(version) => write!(
                 f,
-                "not comparable: the task file changed between the two, and both call it version {version}; a changed task \
+                "not comparable: the task file changed between the two runs, but its version is {version} in both; a changed task \
                  needs a new version"
             ),
             Self::Device(None, None) => {
-                f.write_str("not comparable: neither run says which device its latencies are of")
+                f.write_str("not comparable: neither run names the device of its latencies")
             }
             Self::Device(one, other) => write!(
                 f,
-                "not comparable: the baseline's latency is of {}, the candidate's of {}",
+                "not comparable: the baseline's latency is for {}, the candidate's for {}",
                 device(one),
                 device(other)
             ),
@@ -149,7 +149,7 @@ impl fmt::Display for Refusal {
             ),
             Self::Kind(one, other) => write!(
                 f,
-                "not comparable: the baseline's latency is {one}, the candidate's is {other}, and the two are never mixed"
+                "not comparable: the baseline's latency is {one}, the candidate's is {other}; the two kinds are never compared"
             ),
             Self::Unit(one, other) => write!(
                 f,
@@ -194,8 +194,8 @@ pub fn comparison(
         .into_iter()
         .find(|one| one.verdict.is_none_or(|(_, record)| record.verdict == Verdict::Reject));
     if let Some(red) = red {
-        let line = Phrase::new().words("No speed is stated: ").then(summary::candidate(red));
-        document.headline.push(line.words(" is not green."));
+        let line = Phrase::new().words("No speed is shown: ").then(summary::candidate(red));
+        document.headline.push(line.words(" did not pass."));
     } else if let Some((first, second)) = pairs.first() {
         let reduction = evidence.number(reduction(first, second))?;
         let mut line =
@@ -215,7 +215,7 @@ pub fn comparison(
             document.blocks.push(Block::Paragraph(line.into()));
         }
     } else {
-        document.headline.push("No latency of both is known; other figures are compared below.".into());
+        document.headline.push("No common latency is known; other figures are compared below.".into());
     }
     let mut verdicts = Table::new(&["role", "candidate", "run", "verdict", "reason"]);
     for (role, one) in [("baseline", &one), ("candidate", &other)] {

@@ -330,7 +330,7 @@ impl Document {
             Err(error) => wrong.push(format!("{}: {error}", what())),
         };
         if self.format != FORMAT {
-            hold(&|| format!("the format `{}` is not known", self.format.escape_debug()), Ok(false));
+            hold(&|| format!("unknown format `{}`", self.format.escape_debug()), Ok(false));
         }
         for inline in self.inlines() {
             hold(&|| inline.describe(), inline.stands(evidence));
@@ -342,7 +342,7 @@ impl Document {
                         hold(&|| format!("the column `{}`", title.escape_debug()), Ok(wordy(title)));
                     }
                     let shape = table.rows.iter().all(|row| row.len() == table.columns.len());
-                    hold(&|| "a row has not as many cells as there are columns".into(), Ok(shape));
+                    hold(&|| "a row does not have one cell for each column".into(), Ok(shape));
                 }
                 Block::Checklist(items) => {
                     for item in items {
@@ -406,7 +406,7 @@ impl Inline {
 
     fn describe(&self) -> String {
         match self {
-            Self::Words(words) => format!("the words `{}` hold a number", words.escape_debug()),
+            Self::Words(words) => format!("the words `{}` contain a number", words.escape_debug()),
             Self::Number(number) => format!("the number {}", number.shown().escape_debug()),
             Self::Quote { text, .. } => format!("the quotation `{}`", text.escape_debug()),
             Self::Name { text, .. } => format!("the name `{}`", text.escape_debug()),

@@ -33,32 +33,34 @@ pub enum ViewError {
 impl fmt::Display for ViewError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoRun(run) => write!(f, "the ledger holds no run `{}`", run.escape_debug()),
+            Self::NoRun(run) => write!(f, "the ledger has no run `{}`", run.escape_debug()),
             Self::NoCandidate(candidate, None) => {
-                write!(f, "the ledger holds no verdict about `{}`", candidate.escape_debug())
+                write!(f, "the ledger has no verdict about `{}`", candidate.escape_debug())
             }
             Self::NoCandidate(candidate, Some(run)) => {
                 let (run, candidate) = (run.escape_debug(), candidate.escape_debug());
-                write!(f, "run `{run}` holds nothing about `{candidate}`")
+                write!(f, "run `{run}` has no record of `{candidate}`")
             }
             Self::Several(run, candidates) => {
                 let names: Vec<String> =
                     candidates.iter().map(|name| format!("`{}`", name.escape_debug())).collect();
                 let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-                write!(f, "run `{}` is meant to have one candidate and has {names}", run.escape_debug())
+                write!(f, "expected a run with one candidate; run `{}` has {names}", run.escape_debug())
             }
-            Self::NoRecord(hash) => write!(f, "record {} is named and not in the ledger", hash.short()),
-            Self::NotThere(hash, what) => write!(f, "record {} holds no {what}", hash.short()),
+            Self::NoRecord(hash) => write!(f, "record {} is missing from the ledger", hash.short()),
+            Self::NotThere(hash, what) => write!(f, "record {} has no {what}", hash.short()),
             Self::Unresolved(what) => {
-                write!(f, "the report says what its records do not: {}", what.join("; "))
+                write!(f, "the records do not support the report: {}", what.join("; "))
             }
             Self::Unsupported(hash, why) => {
                 write!(f, "verdict {} does not follow from its steps: {why}", hash.short())
             }
-            Self::Circle(hash) => write!(f, "record {} is taken from others without end", hash.short()),
+            Self::Circle(hash) => {
+                write!(f, "record {} is taken from a cycle or an endless chain of records", hash.short())
+            }
             Self::Refused(refusal) => refusal.fmt(f),
             Self::NotMerged(candidate, verdict) => {
-                write!(f, "`{}` is not to be merged: its verdict is {verdict}", candidate.escape_debug())
+                write!(f, "`{}` cannot be merged: its verdict is {verdict}", candidate.escape_debug())
             }
         }
     }

@@ -107,7 +107,7 @@ fn course(evidence: &Evidence, members: &[Judged]) -> Result<Phrase, ViewError> 
     let line = summary::candidate(first);
     Ok(match best {
         Some((one, number)) => line.words(" to ").then(summary::candidate(one)).words(": ").number(number),
-        None => line.words(": no rung compares with it yet"),
+        None => line.words(": no other rung can be compared with it yet"),
     })
 }
 
@@ -148,7 +148,7 @@ fn ladder(
         let made = parent.map_or("–".into(), |(hash, parent)| Phrase::new().name(parent, hash));
         let change = evidence.notes(one.candidate, name::CHANGE).last();
         let change =
-            change.map_or("not written down".into(), |(hash, note)| Phrase::new().quote(&note.text, hash));
+            change.map_or("not recorded".into(), |(hash, note)| Phrase::new().quote(&note.text, hash));
         let latency = match one.latency(evidence)? {
             Some(found) => evidence.number(found.source())?.into(),
             None => "–".into(),
@@ -197,6 +197,6 @@ fn over_time(evidence: &Evidence, lineage: &[&str], task: &str) -> Result<Option
         let label = Inline::Name { text: verdict.candidate.clone(), record: hash };
         bars.push(Bar { label, number: Inline::Number(evidence.number(found.source())?) });
     }
-    let title = "Latency over time, green candidates in the order of their verdicts".into();
+    let title = "Latency over time, passing candidates in the order of their verdicts".into();
     Ok(if bars.len() < 2 { None } else { Some(Plot { title, line: true, bars, bounds: Vec::new() }) })
 }

@@ -9,41 +9,44 @@ const VERDICTS: [Entry; 5] = [
     (
         "MERGE",
         "good",
-        "Every stage passed, and a measurement on a GPU shows that it is faster by the task's threshold.",
+        "Every stage passed, and a measurement on a GPU shows the speedup that the task requires.",
     ),
-    ("PROVISIONAL", "unsure", "Every stage that needs no GPU passed. The speed was not measured."),
+    ("PROVISIONAL", "unsure", "Every stage that needs no GPU passed. Speed was not measured."),
     (
         "DEFER",
         "quiet",
-        "Every stage passed, and the measurement does not show the gain that the task asks for.",
+        "Every stage passed, but the measurement does not show the speedup that the task requires.",
     ),
     ("REJECT", "bad", "The kernel failed a stage."),
     (
         "INCONCLUSIVE",
         "unsure",
-        "There is no answer: the task is at fault, a limit was reached, something is not supported, or the measurement is too noisy.",
+        "No decision: the task has an error, a limit was reached, a feature is unsupported, or the measurement is too noisy.",
     ),
 ];
 
 const OUTCOMES: [Entry; 4] = [
-    ("PASS", "good", "The stage found nothing wrong."),
-    ("FAIL", "bad", "The stage found a mistake in the kernel, or a limit of the task that it does not keep."),
-    ("INCONCLUSIVE", "unsure", "The stage could not answer, for a reason outside of the kernel."),
-    ("SKIPPED", "quiet", "The stage was not done, for the reason given."),
+    ("PASS", "good", "The stage found no error."),
+    ("FAIL", "bad", "The stage found a bug in the kernel, or the kernel exceeds a limit of the task."),
+    ("INCONCLUSIVE", "unsure", "The stage has no result, for a reason outside of the kernel."),
+    ("SKIPPED", "quiet", "The stage was not run, for the reason given."),
 ];
 
 const STAGES: [(&str, &str); 9] = [
-    ("build", "It compiles for every target, and is not the program of another candidate."),
-    ("budget", "Registers, shared memory, stack, spills and occupancy keep the task's limits."),
+    ("build", "The candidate compiles for every target and differs from every other candidate."),
+    ("budget", "Registers, shared memory, stack, spills and occupancy are within the task's limits."),
     ("correct", "Its outputs agree with the reference within the task's tolerance, on every set of inputs."),
     (
         "checks",
-        "The software GPU finds no race, no access out of bounds, no uninitialized value, no barrier mistake.",
+        "The software GPU finds no races, out-of-bounds accesses, uninitialized values or barrier bugs.",
     ),
-    ("counters", "What it executes and moves, counted on the software GPU, keeps the task's limits."),
+    (
+        "counters",
+        "Instructions and memory traffic, counted on the software GPU, are within the task's limits.",
+    ),
     ("model", "The time that a model of the named device predicts."),
     ("speed", "The time measured on a GPU, compared with the baseline's."),
-    ("profile", "What the GPU's own counters report."),
+    ("profile", "The GPU's own performance counters."),
     ("external", "The time of another library on the same inputs."),
 ];
 
@@ -72,7 +75,7 @@ pub(super) fn html() -> String {
         out.push_str("</dl>\n");
     }
     out.push_str(
-        "<p>Every number links to the record of the ledger that it comes from; hold the pointer over it to see which.</p>\n\
+        "<p>Every number links to its record in the ledger; hover over a number to see the record.</p>\n\
          </details>\n",
     );
     out

@@ -68,14 +68,18 @@ pub fn rungs(evidence: &Evidence, run: &str) -> Result<String, ViewError> {
                 if at == cold {
                     continue;
                 }
-                lines.push(Line { us: figure.value.get(), label: format!("{at}, at least"), class: "bound" });
+                lines.push(Line {
+                    us: figure.value.get(),
+                    label: format!("{at}, lower bound"),
+                    class: "bound",
+                });
             }
             let launch = value(step, name::LAUNCH, "");
             lines.extend(launch.map(|us| Line { us, label: "an empty launch".to_owned(), class: "launch" }));
         } else if step.reason == name::TRITON {
             let label = candidate.replace("attention_", "Triton ").replace("_64x64", "");
             let bound =
-                || Some((value(step, name::LATENCY_BOUND, name::WARM)?, format!("{label}, at least")));
+                || Some((value(step, name::LATENCY_BOUND, name::WARM)?, format!("{label}, lower bound")));
             let found = value(step, name::SCHEDULE, name::WARM).map(|us| (us, label.clone())).or_else(bound);
             lines.extend(found.map(|(us, label)| Line { us, label, class: "peer" }));
         } else if step.outcome == Outcome::Pass {
@@ -114,8 +118,8 @@ fn draw(bars: &[Bar], mut lines: Vec<Line>, subject: &str) -> String {
     let _ = writeln!(out, "<text class=\"title\" x=\"20\" y=\"28\">{}</text>", markup(&title));
     let _ = writeln!(
         out,
-        "<text class=\"note\" x=\"20\" y=\"47\">predicted microseconds with a warm L2, without launching, by the schedule of \
-         the machine code; notch: what binds; nothing was measured</text>"
+        "<text class=\"note\" x=\"20\" y=\"47\">predicted microseconds with a warm L2, without launch overhead, from \
+         the schedule of the machine code; notch: binding resource; nothing was measured</text>"
     );
     axis(&mut out, (low, high), &y);
     let step = (WIDTH - LEFT - RIGHT) / bars.len().max(1) as f64;

@@ -73,13 +73,15 @@ fn rule(stage: Stage) -> Value {
             "Registers, shared memory, stack frame and occupancy stay within the task's budgets."
         }
         Stage::Correct => {
-            "The candidate computes what the oracles compute, for every shape, seed and distribution."
+            "The candidate's outputs agree with the reference for every shape, seed and distribution."
         }
-        Stage::Checks => "No race, bad access, uninitialized read or misused barrier under any schedule.",
-        Stage::Counters => "What is executed and moved stays within the task's limits.",
-        Stage::Model => "The predicted time stays within the task's limits.",
+        Stage::Checks => {
+            "No race, out-of-bounds access, uninitialized read or barrier bug under any schedule."
+        }
+        Stage::Counters => "Instructions and memory traffic are within the task's limits.",
+        Stage::Model => "The predicted time is within the task's limits.",
         Stage::Speed => "The measured latency is lower than the baseline's by the task's threshold.",
-        Stage::Profile => "The device's own counters agree with those that were counted.",
+        Stage::Profile => "The device's own counters agree with the counts of the software GPU.",
         Stage::External => "A named peer was measured on the same inputs.",
     };
     json!({
@@ -97,7 +99,7 @@ fn message(candidate: &str, step: &StepRecord, held: &StepRecord) -> String {
             let at = figure.at.as_ref().map(|at| format!(" at {at}")).unwrap_or_default();
             let _ = write!(
                 text,
-                "; {}{at} is {} {} ({}), and must be {} {} ({})",
+                "; {}{at} is {} {} ({}); it must be {} {} ({})",
                 figure.name,
                 figure.value,
                 figure.unit,

@@ -138,7 +138,7 @@ fn picture(mismatch: &Mismatch) -> String {
     let columns = mismatch.map.iter().map(|row| row.chars().count()).max().unwrap_or(0);
     let (wide, high) = (columns * CELL, mismatch.map.len() * CELL);
     let mut out = format!(
-        "<figure class=\"map\">\n<figcaption>{}: right <i class=\"right\"></i>, some wrong <i class=\"some\"></i>, all wrong \
+        "<figure class=\"map\">\n<figcaption>{}: correct <i class=\"right\"></i>, some wrong <i class=\"some\"></i>, all wrong \
          <i class=\"wrong\"></i></figcaption>\n<svg viewBox=\"0 0 {wide} {high}\" width=\"{wide}\" height=\"{high}\" role=\"img\" \
          aria-label=\"{}\">\n",
         escape::markup(&mismatch.caption()),

@@ -107,7 +107,7 @@ pub(super) fn title(evidence: &Evidence, run: &str, what: &str) -> Result<Phrase
 pub(super) fn open(document: &mut Document, evidence: &Evidence, all: &[Judged]) -> Result<(), ViewError> {
     let lines = &mut document.headline;
     match all {
-        [] => lines.push("No candidate was judged in this run.".into()),
+        [] => lines.push("No candidate was evaluated in this run.".into()),
         [one] => {
             document.status = status(one);
             // A rejected candidate has no valid latency: show the reason first and the fix last.
@@ -125,7 +125,7 @@ pub(super) fn open(document: &mut Document, evidence: &Evidence, all: &[Judged])
             } else if let Some((hash, verdict)) = one.verdict {
                 lines.push(Phrase::new().words("Decision: ").quote(&verdict.reason, hash));
             } else {
-                lines.push("Decision: none yet, the run is not finished.".into());
+                lines.push("Decision: none; the run is not finished.".into());
             }
         }
         many => {
@@ -177,7 +177,10 @@ fn record_of(one: &Judged) -> Option<Hash> {
 fn best(evidence: &Evidence, all: &[Judged]) -> Result<Phrase, ViewError> {
     for (verdicts, words) in [
         (&[Verdict::Merge][..], "Best: "),
-        (&[Verdict::Defer, Verdict::Provisional], "Nothing to merge; the lowest latency of what is green: "),
+        (
+            &[Verdict::Defer, Verdict::Provisional],
+            "Nothing to merge; the lowest latency of the passing candidates: ",
+        ),
     ] {
         let mut best: Option<(&Judged, Found)> = None;
         for one in all {
@@ -198,7 +201,7 @@ fn best(evidence: &Evidence, all: &[Judged]) -> Result<Phrase, ViewError> {
             return Ok(line.then(effect(evidence, one)?));
         }
     }
-    Ok("No latency of a green candidate is known.".into())
+    Ok("No latency of a passing candidate is known.".into())
 }
 
 /// The name of a candidate in a line.
@@ -252,7 +255,7 @@ pub(super) fn effect(evidence: &Evidence, one: &Judged) -> Result<Phrase, ViewEr
 fn no_latency(one: &Judged) -> Phrase {
     match (one.stage(Stage::Model), one.stage(Stage::Counters)) {
         (None, _) => "no latency is known: the stage model was not run",
-        (Some(_), None) => "no latency is known: the stage counters, whose counts are needed, was not run",
+        (Some(_), None) => "no latency is known: the stage counters was not run",
         _ => "no latency is known: the stage model predicted none",
     }
     .into()
@@ -281,7 +284,7 @@ fn passed(evidence: &Evidence, one: &Judged) -> Result<Phrase, ViewError> {
     }
     let mut ends = Stage::ALL.iter().filter_map(|stage| one.stage(*stage));
     if let Some((_, step)) = ends.find(|(_, step)| step.outcome == Outcome::Fail) {
-        line = line.words("; the first that failed is ").words(step.stage.as_str());
+        line = line.words("; the first failure is ").words(step.stage.as_str());
     }
     Ok(line)
 }
@@ -357,7 +360,7 @@ pub(super) fn tested(evidence: &Evidence, all: &[Judged]) -> Result<Vec<Block>, 
 pub(super) fn counterexample(one: &Judged) -> Vec<Block> {
     let Some(shown) = Shown::of(one) else { return Vec::new() };
     vec![
-        Block::Heading(Phrase::new().words("What is wrong with ").then(candidate(one))),
+        Block::Heading(Phrase::new().words("Error in ").then(candidate(one))),
         Block::Counterexample(Box::new(shown)),
     ]
 }
@@ -447,7 +450,9 @@ pub(super) fn speed(evidence: &Evidence, one: &Judged) -> Result<Vec<Block>, Vie
         blocks.push(Block::Table(table));
     }
     if !is_rejected(one) && one.floor(evidence)?.is_none() {
-        blocks.push(Block::Paragraph("No roofline floor is known: the stage model gave none.".into()));
+        blocks.push(Block::Paragraph(
+            "No roofline floor is known: the stage model did not compute one.".into(),
+        ));
     }
     if let Some((_, first)) = bars.first() {
         let (unit, at) = (first.unit.clone(), first.at.clone());
@@ -455,8 +460,9 @@ pub(super) fn speed(evidence: &Evidence, one: &Judged) -> Result<Vec<Block>, Vie
             bars.into_iter().filter(|(_, f)| f.unit == unit && f.at == at).map(|(bar, _)| bar).collect();
         let bounds = bounds.into_iter().filter(|(_, f)| f.unit == unit).map(|(bound, _)| bound).collect();
         blocks.push(Block::Plot(Plot {
-            title: "Latency and its bounds; a roofline floor is with a cold cache and without launching"
-                .into(),
+            title:
+                "Latency and its bounds; the roofline floor assumes a cold cache and excludes launch overhead"
+                    .into(),
             line: false,
             bars,
             bounds,
@@ -553,16 +559,16 @@ pub(super) fn advice(one: &Judged) -> Phrase {
     match one.verdict.map(|(_, record)| record.verdict) {
         None => "Continue the run with --resume: it was stopped before a verdict.".into(),
         Some(Verdict::Merge) => "Merge it with the generated message.".into(),
-        Some(Verdict::Reject) => because("Fix what failed in the stage", Outcome::Fail),
+        Some(Verdict::Reject) => because("Fix the failure in the stage", Outcome::Fail),
         Some(Verdict::Inconclusive) if at_fault() => {
             because("Fix the task, not the kernel: see the stage", Outcome::Inconclusive)
         }
         Some(Verdict::Inconclusive) => {
-            because("Run it again after removing what stopped the stage", Outcome::Inconclusive)
+            because("Run it again after fixing the problem in the stage", Outcome::Inconclusive)
         }
-        Some(Verdict::Provisional) => "Measure it on a device: every gate that needs none is green.".into(),
+        Some(Verdict::Provisional) => "Measure it on a GPU: it passed every stage that needs none.".into(),
         Some(Verdict::Defer) => {
-            "Keep it as a valid negative: note what it cost, and take the next hypothesis.".into()
+            "Keep it as a valid negative: note its cost, and try the next hypothesis.".into()
         }
     }
 }
@@ -578,7 +584,7 @@ fn next(evidence: &Evidence, all: &[Judged]) -> Result<Phrase, ViewError> {
         Some(Verdict::Defer) => 5,
     };
     let Some(first) = all.iter().map(rank).min() else {
-        return Ok("Name candidates in the task file.".into());
+        return Ok("Add candidates to the task file.".into());
     };
     let mut like = all.iter().filter(|one| rank(one) == first);
     let Some(one) = like.next() else { return Ok(Phrase::new()) };
@@ -588,7 +594,7 @@ fn next(evidence: &Evidence, all: &[Judged]) -> Result<Phrase, ViewError> {
         line = line
             .words(" (and ")
             .number(evidence.number(Source::Count { records: others })?)
-            .words(" more like it)");
+            .words(" more with the same next step)");
     }
     Ok(line)
 }

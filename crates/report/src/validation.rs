@@ -23,13 +23,13 @@ pub fn validation(evidence: &Evidence, run: &str) -> Result<Document, ViewError>
         document.blocks.extend(summary::counterexample(one));
         document.blocks.push(Block::Table(stages(evidence, one)?));
         if !summary::is_rejected(one) && one.floor(evidence)?.is_none() {
-            document
-                .blocks
-                .push(Block::Paragraph("No roofline floor is known: the stage model gave none.".into()));
+            document.blocks.push(Block::Paragraph(
+                "No roofline floor is known: the stage model did not compute one.".into(),
+            ));
         }
         let timed = one.stage(Stage::Speed).is_some_and(|(_, step)| !step.figures.is_empty());
         if timed && one.stage(Stage::External).is_none() {
-            document.blocks.push(Block::Paragraph("No peer was measured beside it.".into()));
+            document.blocks.push(Block::Paragraph("No external peer was measured.".into()));
         }
     }
     document.blocks.extend(summary::bars(evidence, &all, "Latency of each candidate")?.map(Block::Plot));

@@ -17,8 +17,8 @@ use super::section::{File, Section, check_identifier, dtype_of, expr_of, text_of
 pub(super) fn checked_path(file: &mut File<'_>, path: At<String>) -> At<String> {
     let absolute = path.starts_with(['/', '~']) || path.contains('\\') || path.get(1..2) == Some(":");
     if absolute || path.is_empty() || path.len() > 1024 || path.contains(|c: char| c.is_control()) {
-        let help = "with `/` between folders, relative to the task file";
-        file.wrong_with(path.span.clone(), "a task names files relative to itself", help);
+        let help = "write a path relative to the task file, with `/` as the separator";
+        file.wrong_with(path.span.clone(), "expected a path relative to the task file", help);
     }
     path
 }
@@ -28,7 +28,7 @@ pub(super) fn candidates(file: &mut File<'_>, root: &mut Section<'_, '_>) -> Vec
 }
 
 fn candidate(file: &mut File<'_>, mut section: Section<'_, '_>) -> Candidate {
-    section.missing(file, "name", "every candidate has a name");
+    section.missing(file, "name", "every candidate needs a name");
     let name = section.name(file, "name").unwrap_or_default();
     let (source, ptx, rung) =
         (section.text(file, "source"), section.text(file, "ptx"), section.text(file, "rung"));
@@ -44,7 +44,7 @@ fn candidate(file: &mut File<'_>, mut section: Section<'_, '_>) -> Candidate {
                 if check_identifier(file, &name)
                     && let Some(value) = macro_value(file, &name, value)
                 {
-                    // The span of the name: an error can be that the name is not declared.
+                    // Keep the span of the name for the error that the name is not declared.
                     found.insert(name.value, At::new(value.value, name.span.start..value.span.end));
                 }
             }
@@ -59,10 +59,10 @@ fn candidate(file: &mut File<'_>, mut section: Section<'_, '_>) -> Candidate {
         if plain.starts_with("arch") || plain.starts_with("gpu-architecture") || plain.starts_with("gpu-code")
         {
             known = false;
-            file.wrong(flag.span.clone(), "what is compiled for is said in [target]");
+            file.wrong(flag.span.clone(), "set the architecture in [target]");
         } else if flag.starts_with("-D") || plain.starts_with("define-macro") || plain.starts_with('U') {
             known = false;
-            file.wrong(flag.span.clone(), "macros are set by toggles and defines, where they are seen");
+            file.wrong(flag.span.clone(), "set macros in toggles or defines, not in flags");
         }
     }
     // A task is not trusted: some options read or write arbitrary files.
@@ -101,13 +101,13 @@ fn program(file: &mut File<'_>, section: &Section<'_, '_>, parts: Parts<'_, '_>)
     let span = section.span.clone();
     if let (Some(rung), None, None) = (&parts.rung, &parts.source, &parts.ptx) {
         if !parts.launch.is_empty() || !parts.scratch.is_empty() || !parts.symbols.is_empty() {
-            file.wrong(span, "a rung brings its own launch");
+            file.wrong(span, "a rung has its own launch");
         }
         let options = parts.options.map_or_else(AttentionOptions::default, |section| options(file, section));
         return Program::Rung { rung: rung.clone(), options };
     }
     if let Some(options) = &parts.options {
-        file.wrong(options.span.clone(), "options are for rungs of the attention ladder");
+        file.wrong(options.span.clone(), "options apply only to rungs of the attention ladder");
     }
     if parts.launch.is_empty() {
         let help = "[[candidate.launch]] with kernel, grid, block and arguments";
@@ -123,7 +123,7 @@ fn program(file: &mut File<'_>, section: &Section<'_, '_>, parts: Parts<'_, '_>)
         (None, Some(path), None) => Program::Ptx { file: checked_path(file, path), launch },
         _ => {
             let help = "source = \"kernel.cu\", ptx = \"kernel.ptx\" or rung = \"n4\"";
-            file.wrong_with(span, "a candidate has one of source, ptx and rung", help);
+            file.wrong_with(span, "expected exactly one of source, ptx and rung", help);
             Program::Source { file: At::default(), launch }
         }
     }
@@ -152,7 +152,7 @@ fn options(file: &mut File<'_>, mut section: Section<'_, '_>) -> AttentionOption
 
 fn scratch(file: &mut File<'_>, mut section: Section<'_, '_>) -> Scratch {
     for key in ["name", "dtype", "count"] {
-        section.missing(file, key, "scratch memory has name, dtype and count");
+        section.missing(file, key, "scratch memory needs name, dtype and count");
     }
     let name = section.identifier(file, "name").unwrap_or_default();
     let dtype = section.dtype(file, "dtype");
@@ -165,7 +165,7 @@ fn scratch(file: &mut File<'_>, mut section: Section<'_, '_>) -> Scratch {
 
 fn step(file: &mut File<'_>, mut section: Section<'_, '_>) -> Step {
     for key in ["kernel", "grid", "block", "arguments"] {
-        section.missing(file, key, "a launch has kernel, grid, block and arguments");
+        section.missing(file, key, "a launch needs kernel, grid, block and arguments");
     }
     let kernel = match section.get("kernel") {
         Some(value) if value.get_ref().is_table() => {
@@ -191,7 +191,7 @@ fn step(file: &mut File<'_>, mut section: Section<'_, '_>) -> Step {
     let mut arguments = Vec::new();
     if let Some((span, values)) = section.list(file, "arguments", false) {
         if values.len() > 256 {
-            file.wrong(span, "a kernel takes at most 256 arguments here");
+            file.wrong(span, "a kernel takes at most 256 arguments");
         }
         arguments.extend(values.into_iter().take(256).filter_map(|value| argument(file, value, 0)));
     }
@@ -220,7 +220,7 @@ fn described(file: &mut File<'_>, section: &mut Section<'_, '_>, depth: usize) -
     if section.has("struct") {
         let (span, list) = section.list(file, "struct", false)?;
         if depth >= MAX_DEPTH || list.is_empty() {
-            file.wrong(span, "a struct has members, and at most 16 structs are inside each other");
+            file.wrong(span, "expected a struct with members, nested at most 16 levels deep");
             return None;
         }
         let members = list.into_iter().take(256).filter_map(|one| member(file, one, depth + 1));
@@ -265,7 +265,7 @@ fn typed_values(
             if let DeValue::Float(number) = value.get_ref() {
                 match crate::expr::Expr::parse(number.as_str()) {
                     Ok(expr) => values.push(At::new(expr, value.span())),
-                    Err(_) => file.wrong(value.span(), "a value is a finite number or an expression"),
+                    Err(_) => file.wrong(value.span(), "expected a finite number or an expression"),
                 }
             } else {
                 values.extend(expr_of(file, "value", value));

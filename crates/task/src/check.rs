@@ -34,7 +34,7 @@ fn distinct<'a>(file: &mut File<'_>, what: &str, names: impl Iterator<Item = &'a
     let mut seen = BTreeSet::new();
     for name in names.filter(|name| !name.is_empty()) {
         if !seen.insert(name.as_str()) {
-            file.wrong(name.span.clone(), format!("{what} `{}` stands twice", name.value));
+            file.wrong(name.span.clone(), format!("duplicate {what} `{}`", name.value));
         }
     }
 }
@@ -56,7 +56,7 @@ fn shapes(file: &mut File<'_>, task: &Task) {
     const REQUIRED: [&str; 4] = ["b", "h", "s", "d"];
     const OPTIONAL: [&str; 2] = ["kv", "keys"];
     if task.shapes.iter().all(|shape| shape.hidden) && !task.shapes.is_empty() {
-        file.wrong(task.shapes[0].name.span.clone(), "all shapes are hidden; authors need one to work with");
+        file.wrong(task.shapes[0].name.span.clone(), "at least one shape must not be hidden");
     }
     if is_attention(task) {
         for shape in &task.shapes {
@@ -82,7 +82,7 @@ fn shapes(file: &mut File<'_>, task: &Task) {
             let help = format!("shape `{}` has {}", first.name.value, axes.join(", "));
             file.wrong_with(
                 shape.name.span.clone(),
-                format!("shape `{}` has other axes", shape.name.value),
+                format!("shape `{}` has different axes", shape.name.value),
                 help,
             );
         }
@@ -121,11 +121,14 @@ fn data(file: &mut File<'_>, task: &Task) {
                 expression(file, low, &axes, true);
                 expression(file, high, &axes, true);
                 if !integer {
-                    file.wrong(low.span.clone(), "a range is for integers; distributions are for the others");
+                    file.wrong(
+                        low.span.clone(),
+                        "only integer inputs have a range; others have distributions",
+                    );
                 }
             }
             None if integer => {
-                let sentence = format!("input `{}` is of integers and has no range", input.name.value);
+                let sentence = format!("integer input `{}` has no range", input.name.value);
                 file.wrong_with(input.dtype.span.clone(), sentence, "range = [0, \"n - 1\"]");
             }
             None => {}
@@ -175,7 +178,7 @@ fn reference(file: &mut File<'_>, task: &Task) {
                 wrong.extend(tensors(&mut case.outputs.keys(), outputs));
                 for name in wrong {
                     let sentence =
-                        format!("`{}` is either no tensor of the task, or its file is missing", shown(&name));
+                        format!("`{}` is not a tensor of the task, or its file is missing", shown(&name));
                     file.wrong(case.shape.span.clone(), sentence);
                 }
             }
@@ -187,7 +190,7 @@ fn reference(file: &mut File<'_>, task: &Task) {
     if !own && !empty && matches!(task.tolerance.policy, Policy::Derived { .. }) {
         let span = task.name.span.clone();
         let help = "policy = \"stated\" with absolute, relative, rmse, bias, and their derivation as text";
-        file.wrong_with(span, "limits can be derived for built-in references only", help);
+        file.wrong_with(span, "limits can be derived only for built-in references", help);
     }
 }
 
@@ -197,8 +200,7 @@ fn special_values(file: &mut File<'_>, task: &Task) {
     for one in task.data.distributions.iter().filter(|_| refused) {
         if matches!(one.values, Values::Nan { .. }) {
             let help = "non_finite = \"match\" in [tolerance]";
-            let sentence =
-                "inputs that are not numbers give outputs that are not, and the task refuses those";
+            let sentence = "non-finite inputs give non-finite outputs, which the task refuses";
             file.wrong_with(one.name.span.clone(), sentence, help);
         }
     }
@@ -213,7 +215,7 @@ fn operator_of(file: &mut File<'_>, task: &Task, operator: &Operator) {
     match operator {
         Operator::Attention { .. } => {
             if let Some(input) = task.data.inputs.first() {
-                file.wrong(input.name.span.clone(), "the attention family brings its own inputs and outputs");
+                file.wrong(input.name.span.clone(), "attention tasks have built-in inputs and outputs");
             }
         }
         Operator::Gemm { a, b, output, .. } => {
@@ -229,7 +231,7 @@ fn operator_of(file: &mut File<'_>, task: &Task, operator: &Operator) {
                 && usize::try_from(*axis).is_ok_and(|axis| axis >= tensor.dims.len())
             {
                 let sentence =
-                    format!("`{}` has {} axes, and no axis {axis}", input.value, tensor.dims.len());
+                    format!("`{}` has {} axes; axis {axis} does not exist", input.value, tensor.dims.len());
                 file.wrong_with(input.span.clone(), sentence, "axes count from 0");
             }
         }
@@ -267,7 +269,7 @@ fn targets(file: &mut File<'_>, task: &Task) {
                 "sm_89 is one",
             );
         } else if Capability::of_arch(arch).is_none() {
-            file.wrong(arch.span.clone(), format!("nothing is known of {}", shown(arch)));
+            file.wrong(arch.span.clone(), format!("unknown architecture {}", shown(arch)));
         }
     }
     for device in &task.target.devices {
@@ -329,16 +331,16 @@ fn references_to_candidates(file: &mut File<'_>, task: &Task) {
         if task.timing.is_none() {
             file.wrong_with(
                 span(),
-                "speed is a stage, and there is no [timing]",
+                "the stage speed requires a [timing] section",
                 "[timing] with l2 and reduction",
             );
         }
         if !task.baselines.iter().any(|baseline| baseline.role == Role::Speed) {
             let help = "[[baseline]] with role = \"speed\"";
-            file.wrong_with(span(), "speed is a stage, and there is no baseline to be faster than", help);
+            file.wrong_with(span(), "the stage speed requires a baseline with role speed", help);
         }
         if !task.gates.iter().any(|gate| gate.stage.value == Stage::Correct && !gate.optional) {
-            file.wrong(span(), "a candidate that was not found correct is never timed");
+            file.wrong(span(), "the stage speed requires the stage correct, not optional");
         }
     }
 }
@@ -384,10 +386,10 @@ fn candidate(file: &mut File<'_>, task: &Task, candidate: &Candidate) {
         Program::Rung { rung, .. } => self::rung(file, task, candidate, rung),
         Program::Source { launch, .. } | Program::Ptx { launch, .. } => {
             if is_attention(task) {
-                let help = "a kernel of your own is judged by a custom operator with a reference in Python";
+                let help = "to evaluate your own kernel, use a custom operator with a Python reference";
                 file.wrong_with(
                     candidate.name.span.clone(),
-                    "attention tasks judge rungs of the ladder",
+                    "attention tasks support only rungs of the ladder",
                     help,
                 );
             } else {
@@ -399,7 +401,7 @@ fn candidate(file: &mut File<'_>, task: &Task, candidate: &Candidate) {
 
 fn rung(file: &mut File<'_>, task: &Task, candidate: &Candidate, name: &At<String>) {
     if !is_attention(task) {
-        file.wrong(name.span.clone(), "rungs are for operator = \"attention\"");
+        file.wrong(name.span.clone(), "rungs require operator = \"attention\"");
     }
     let Some(rung) = ladder::rung(name) else {
         file.unknown(name.span.clone(), "rung", name, LADDER.iter().map(|rung| rung.id));
@@ -421,7 +423,7 @@ fn rung(file: &mut File<'_>, task: &Task, candidate: &Candidate, name: &At<Strin
         if let Some(first) = first {
             file.wrong(
                 first.span.clone(),
-                format!("a rung is compiled as the family says; it takes no {what}"),
+                format!("a rung has its own compiler settings; it takes no {what}"),
             );
         }
     }
@@ -437,7 +439,7 @@ fn kernel_macros(file: &mut File<'_>, task: &Task, candidate: &Candidate, name: 
         .collect();
     for place in super::size::macros_in(name).into_iter().filter(|place| !known.contains(place)) {
         if axes.contains(&place) {
-            let sentence = format!("`{{{place}}}` is an axis, and a kernel is compiled once for all shapes");
+            let sentence = format!("`{{{place}}}` is an axis, but a kernel is compiled once for all shapes");
             file.wrong_with(
                 name.span.clone(),
                 sentence,
@@ -513,8 +515,10 @@ fn launch(file: &mut File<'_>, task: &Task, candidate: &Candidate, launch: &Laun
     }
     for output in task.data.outputs.iter().filter(|output| !used.contains(output.name.as_str())) {
         if !output.name.is_empty() && !launch.steps.is_empty() {
-            let sentence =
-                format!("candidate `{}` is not given output `{}`", candidate.name.value, output.name.value);
+            let sentence = format!(
+                "candidate `{}` has no argument for output `{}`",
+                candidate.name.value, output.name.value
+            );
             file.wrong(candidate.name.span.clone(), sentence);
         }
     }

@@ -94,12 +94,15 @@ pub enum Incompatible {
 impl fmt::Display for Incompatible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Incompatible::Name(a, b) => write!(f, "results of tasks `{a}` and `{b}` do not compare"),
-            Incompatible::Version(a, b) => write!(f, "results of versions {a} and {b} do not compare"),
+            Incompatible::Name(a, b) => write!(f, "results of tasks `{a}` and `{b}` are not comparable"),
+            Incompatible::Version(a, b) => write!(f, "results of versions {a} and {b} are not comparable"),
             Incompatible::Changed { version, parts } => {
                 let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
                 let parts = parts.join(", ");
-                write!(f, "the task's {parts} changed, and its version is still {version}: give it a new one")
+                write!(
+                    f,
+                    "the task's {parts} changed, but its version is still {version}; increase the version"
+                )
             }
         }
     }

@@ -51,7 +51,7 @@ impl Task {
     /// Reads a task, or returns every problem in the order of the file.
     pub fn parse(text: &str) -> Result<Task, Vec<Problem>> {
         if text.len() > MAX_BYTES {
-            let sentence = format!("a task file has at most {MAX_BYTES} bytes, this one {}", text.len());
+            let sentence = format!("a task file has at most {MAX_BYTES} bytes, found {}", text.len());
             return Err(vec![Problem::new(0..0, sentence)]);
         }
         let (table, errors) = toml::de::DeTable::parse_recoverable(text);

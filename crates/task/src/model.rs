@@ -297,7 +297,7 @@ pub enum Operator {
 /// What a reduction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum Reduction {
     Sum,
     Mean,
@@ -500,7 +500,7 @@ pub struct Timing {
 /// The state of the L2 cache when a kernel begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum L2 {
     Warm,
     Cold,

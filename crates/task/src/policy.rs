@@ -48,7 +48,10 @@ fn threshold(file: &mut File<'_>, section: &mut Section<'_, '_>) -> Threshold {
         (Some(value), None) => (Comparison::AtMost, value.value),
         (None, Some(value)) => (Comparison::AtLeast, value.value),
         (Some(_), Some(_)) => {
-            file.wrong(section.span.clone(), format!("{} has at_most and at_least; write two", section.what));
+            file.wrong(
+                section.span.clone(),
+                format!("{} has both at_most and at_least; write two of them", section.what),
+            );
             (Comparison::AtMost, 0.0)
         }
         (None, None) => {
@@ -75,12 +78,12 @@ pub(super) fn budgets(file: &mut File<'_>, root: &mut Section<'_, '_>) -> Vec<Bu
         let wanted = if resource.value.more_is_better() { Comparison::AtLeast } else { Comparison::AtMost };
         if threshold.comparison != wanted {
             let right = if resource.value.more_is_better() { "at_least" } else { "at_most" };
-            file.wrong(span, format!("a budget of {} is an {right}", resource.value.name()));
+            file.wrong(span, format!("expected {right} for a budget of {}", resource.value.name()));
         }
         if resource.value == Resource::Occupancy && !(0.0..=1.0).contains(&threshold.value) {
-            file.wrong_with(resource.span.clone(), "occupancy is from 0 to 1", "0.5 is 50 %");
+            file.wrong_with(resource.span.clone(), "occupancy must be from 0 to 1", "0.5 is 50 %");
         } else if threshold.value < 0.0 {
-            file.wrong(resource.span.clone(), "a budget is not negative");
+            file.wrong(resource.span.clone(), "a budget must not be negative");
         }
         budgets.push(Budget { resource, threshold, candidates });
     }
@@ -101,12 +104,12 @@ pub(super) fn macro_value(
         DeValue::String(text) => {
             let plain = text.len() <= 256 && !text.contains(|c: char| c.is_control());
             if !plain {
-                file.wrong(value.span(), format!("`{key}` is one line of at most 256 bytes"));
+                file.wrong(value.span(), format!("`{key}` must be one line of at most 256 bytes"));
             }
             plain.then(|| At::new(text.to_string(), value.span()))
         }
         _ => {
-            file.wrong(value.span(), format!("`{key}` is an integer, true, false or a text"));
+            file.wrong(value.span(), format!("`{key}` must be an integer, true, false or a string"));
             None
         }
     }
@@ -119,19 +122,19 @@ pub(super) fn toggles(file: &mut File<'_>, root: &mut Section<'_, '_>, attention
             section.missing(file, key, help);
         }
         if !attention {
-            section.missing(file, "default", "what it is where a candidate says nothing");
+            section.missing(file, "default", "the value if a candidate does not set it");
         }
         let name = section.identifier(file, "name").unwrap_or_default();
         let mut values: Vec<String> = Vec::new();
         if let Some((span, list)) = section.list(file, "values", false) {
             if list.len() < 2 {
-                file.wrong(span, "a toggle has two values at least");
+                file.wrong(span, "a toggle needs at least two values");
             }
             for value in
                 list.into_iter().filter_map(|value| macro_value(file, "values", value)).collect::<Vec<_>>()
             {
                 if values.contains(&value.value) {
-                    file.wrong(value.span, format!("value {} stands twice", value.value));
+                    file.wrong(value.span, format!("duplicate value {}", value.value));
                 } else {
                     values.push(value.value);
                 }
@@ -178,13 +181,13 @@ pub(super) fn baselines(file: &mut File<'_>, root: &mut Section<'_, '_>) -> Vec<
             (None, Some(name)) => Peer::External(name),
             _ => {
                 let help = "candidate = \"…\" or external = \"…\"";
-                file.wrong_with(span, "a baseline is one candidate or one external kernel", help);
+                file.wrong_with(span, "expected either a candidate or an external kernel", help);
                 continue;
             }
         };
         let Some(role) = role else { continue };
         if matches!(who, Peer::External(_)) && role.value == Role::Bitwise {
-            file.wrong(role.span, "no kernel from elsewhere gives the same bits");
+            file.wrong(role.span, "an external kernel cannot be a bitwise baseline");
         }
         baselines.push(Baseline { who, role: role.value, candidates });
     }
@@ -235,7 +238,7 @@ pub(super) fn gates(file: &mut File<'_>, root: &mut Section<'_, '_>) -> Vec<Gate
             let (name, before) = (stage.value.as_str(), before.stage.value.as_str());
             let order: Vec<&str> = Stage::ALL.iter().map(|stage| stage.as_str()).collect();
             let sentence = if name == before {
-                format!("stage {name} stands twice")
+                format!("duplicate stage {name}")
             } else {
                 format!("stage {name} cannot run after {before}")
             };
@@ -258,11 +261,7 @@ fn figure(file: &mut File<'_>, mut section: Section<'_, '_>) -> FigureThreshold 
 pub(super) fn timing(file: &mut File<'_>, root: &mut Section<'_, '_>) -> Option<Timing> {
     const STATES: [(&str, L2); 2] = [("warm", L2::Warm), ("cold", L2::Cold)];
     let mut section = root.section(file, "timing")?;
-    section.missing(
-        file,
-        "l2",
-        "l2 = [\"warm\", \"cold\"]: a time without the state of its cache says little",
-    );
+    section.missing(file, "l2", "l2 = [\"warm\", \"cold\"]: a time depends on the state of the cache");
     section.missing(file, "reduction", "reduction = { at_least = 0.05, source = \"…\" }");
     let mut l2 = Vec::new();
     if let Some((span, values)) = section.list(file, "l2", true) {
@@ -270,13 +269,13 @@ pub(super) fn timing(file: &mut File<'_>, root: &mut Section<'_, '_>) -> Option<
             let Some(text) = text_of(file, "l2", value) else { continue };
             let Some(state) = choice_of(file, "l2", &text, &STATES) else { continue };
             if l2.contains(&state) {
-                file.wrong(text.span, format!("{} stands twice", text.value));
+                file.wrong(text.span, format!("duplicate {}", text.value));
             } else {
                 l2.push(state);
             }
         }
         if l2.is_empty() {
-            file.wrong(span, "a time is measured with a warm or a cold cache");
+            file.wrong(span, "l2 must name a warm or a cold cache");
         }
     }
     let pairs = section.within(file, "pairs", 2, 100_000).map_or(100, |pairs| pairs.value);
@@ -285,7 +284,11 @@ pub(super) fn timing(file: &mut File<'_>, root: &mut Section<'_, '_>) -> Option<
         let threshold = threshold(file, &mut inner);
         if threshold.comparison != Comparison::AtLeast || !(-1.0..1.0).contains(&threshold.value) {
             let help = "0.05 is 5 % less latency";
-            file.wrong_with(inner.span.clone(), "a latency reduction is at_least a number below 1", help);
+            file.wrong_with(
+                inner.span.clone(),
+                "expected at_least with a number below 1 for a latency reduction",
+                help,
+            );
         }
         inner.close(file);
         threshold
@@ -305,11 +308,13 @@ pub(super) fn timing(file: &mut File<'_>, root: &mut Section<'_, '_>) -> Option<
 fn grades(file: &mut File<'_>, mut section: Section<'_, '_>, reduction: Option<&Threshold>) -> Grades {
     let mut least = reduction.map_or(f64::NEG_INFINITY, |threshold| threshold.value);
     let mut grade = |key| {
-        section.missing(file, key, "grades have good, excellent, outstanding and source");
+        section.missing(file, key, "grades need good, excellent, outstanding and source");
         let Some(grade) = section.real(file, key) else { return 0.0 };
         if grade.value >= 1.0 || grade.value < least {
-            let sentence =
-                format!("grade {key} is {}; grades rise from the threshold and stay below 1", grade.value);
+            let sentence = format!(
+                "grade {key} is {}; grades must rise from the threshold and stay below 1",
+                grade.value
+            );
             file.wrong(grade.span.clone(), sentence);
         }
         least = grade.value;

@@ -66,7 +66,7 @@ fn version_of(file: &mut File<'_>, version: &At<i64>) -> At<u32> {
     if value.is_none() {
         file.wrong(
             version.span.clone(),
-            format!("version {} is not a version: they count from 1", version.value),
+            format!("expected a version of at least 1, found {}", version.value),
         );
     }
     At::new(value.unwrap_or(0), version.span.clone())
@@ -94,14 +94,14 @@ const OPERATORS: [(&str, Kind); 7] = [
 ];
 
 fn shape(file: &mut File<'_>, mut section: Section<'_, '_>, attention: bool) -> Shape {
-    section.missing(file, "name", "every shape has a name");
+    section.missing(file, "name", "every shape needs a name");
     section.missing(file, "axes", "axes = { n = 1024 }");
     let name = section.name(file, "name").unwrap_or_default();
     let hidden = section.flag(file, "hidden").unwrap_or(false);
     let mut axes = BTreeMap::new();
     if let Some(mut table) = section.section(file, "axes") {
         if table.entries().next().is_none() {
-            file.wrong(table.span.clone(), "a shape without axes");
+            file.wrong(table.span.clone(), "a shape needs axes");
         }
         for (axis, value) in table.entries() {
             if check_identifier(file, &axis)
@@ -119,7 +119,10 @@ fn shape(file: &mut File<'_>, mut section: Section<'_, '_>, attention: bool) -> 
                 continue;
             }
             let DeValue::Array(values) = value.get_ref() else {
-                file.wrong(value.span(), format!("the tails of `{}` are a list of extents", axis.value));
+                file.wrong(
+                    value.span(),
+                    format!("expected a list of extents as the tails of `{}`", axis.value),
+                );
                 continue;
             };
             let values = values.iter().take(64).filter_map(|value| positive(file, &axis, value)).collect();
@@ -136,7 +139,7 @@ fn positive(file: &mut File<'_>, axis: &At<String>, value: &Spanned<DeValue<'_>>
     if !(1..=MAX_EXTENT).contains(&number.value) {
         file.wrong(
             number.span,
-            format!("axis `{}` is {}; extents are from 1 to 2^40", axis.value, number.value),
+            format!("axis `{}` is {}; extents must be from 1 to 2^40", axis.value, number.value),
         );
         return None;
     }
@@ -153,7 +156,7 @@ fn extent(
         return positive(file, axis, value).map(Extent::Fixed);
     };
     if !hidden {
-        let sentence = format!("axis `{}` is a range, and only hidden shapes are drawn", axis.value);
+        let sentence = format!("axis `{}` is a range, but only hidden shapes may have ranges", axis.value);
         file.wrong_with(value.span(), sentence, "write hidden = true, or one extent");
         return None;
     }
@@ -161,7 +164,7 @@ fn extent(
     match ends.as_slice() {
         [low, high] if low <= high => Some(Extent::Range(*low, *high)),
         _ => {
-            file.wrong(value.span(), format!("the range of axis `{}` is [least, most]", axis.value));
+            file.wrong(value.span(), format!("expected [least, most] as the range of axis `{}`", axis.value));
             None
         }
     }
@@ -174,14 +177,14 @@ fn data(file: &mut File<'_>, root: &mut Section<'_, '_>, attention: bool) -> Dat
     let mut seeds = Vec::new();
     if let Some((span, values)) = root.list(file, "seeds", false) {
         if values.is_empty() || i64::try_from(values.len()).is_ok_and(|count| count > MAX_SEEDS) {
-            file.wrong(span, format!("a task has 1 to {MAX_SEEDS} seeds"));
+            file.wrong(span, format!("expected 1 to {MAX_SEEDS} seeds"));
         }
         for value in values {
             let Some(seed) = integer_of(file, "seeds", value) else { continue };
             match u64::try_from(seed.value) {
                 Ok(seed) if !seeds.contains(&seed) => seeds.push(seed),
-                Ok(again) => file.wrong(seed.span, format!("seed {again} stands twice")),
-                Err(_) => file.wrong(seed.span, "seeds are not negative"),
+                Ok(again) => file.wrong(seed.span, format!("duplicate seed {again}")),
+                Err(_) => file.wrong(seed.span, "seeds must not be negative"),
             }
         }
     }
@@ -267,7 +270,7 @@ fn values(
         "uniform" => {
             let (low, high) = (real(file, "low", -1.0), real(file, "high", 1.0));
             if low > high {
-                file.wrong(section.span.clone(), format!("uniform from {low} to {high}"));
+                file.wrong(section.span.clone(), format!("uniform: invalid range {low} to {high}"));
             }
             Values::Uniform { low, high }
         }
@@ -305,7 +308,7 @@ fn values(
 }
 
 fn tensor_type(file: &mut File<'_>, section: &mut Section<'_, '_>) -> At<TensorType> {
-    section.missing(file, "dtype", "a dtype, or \"each\" for the task's dtypes one after another");
+    section.missing(file, "dtype", "a dtype, or \"each\" for each of the task's dtypes");
     let Some(text) = section.text(file, "dtype") else { return At::unsaid(TensorType::Each) };
     if text.value == "each" {
         return At::new(TensorType::Each, text.span);
@@ -327,7 +330,7 @@ fn input(file: &mut File<'_>, mut section: Section<'_, '_>) -> Input {
         let mut ends = ends.value.into_iter();
         let range = ends.next().zip(ends.next());
         if range.is_none() {
-            file.wrong(span, "a range is [least, most]");
+            file.wrong(span, "expected a range [least, most]");
         }
         range
     });
@@ -377,7 +380,7 @@ fn reference(file: &mut File<'_>, root: &mut Section<'_, '_>, kind: Option<Kind>
             None => None,
             Some(Kind::Custom) => {
                 let help = "python = \"reference.py\", or [[reference.case]] with files";
-                file.wrong_with(section.span.clone(), "a custom operator needs a reference of its own", help);
+                file.wrong_with(section.span.clone(), "a custom operator needs its own reference", help);
                 None
             }
             Some(kind) => built_in(file, &mut section, kind).map(|operator| Reference::BuiltIn { operator }),
@@ -452,7 +455,7 @@ fn built_in(file: &mut File<'_>, section: &mut Section<'_, '_>, kind: Kind) -> O
                 [("sum", Reduction::Sum), ("mean", Reduction::Mean), ("max", Reduction::Max)];
             let (input, output) = (name(file, "input"), name(file, "output"));
             section.missing(file, "op", "op = \"sum\", \"mean\" or \"max\"");
-            section.missing(file, "axis", "axis = 0 is the first of the input's");
+            section.missing(file, "axis", "axis = 0 is the first axis of the input");
             let op = section.choice(file, "op", &OPS);
             let axis = section.within(file, "axis", 0, 7);
             let axis = u32::try_from(axis?.value).unwrap_or(0);
@@ -492,7 +495,7 @@ fn tolerance(file: &mut File<'_>, mut section: Section<'_, '_>, data: &Data) -> 
         "policy",
         "policy = \"derived\", or \"stated\" with absolute, relative, rmse and bias",
     );
-    section.missing(file, "derivation", "say where the limits come from");
+    section.missing(file, "derivation", "write where the limits come from");
     let derived = section.choice(file, "policy", &POLICIES).is_none_or(|policy| policy.value);
     let derivation = section.prose(file, "derivation").unwrap_or_default().value;
     let policy = if derived {
@@ -504,18 +507,21 @@ fn tolerance(file: &mut File<'_>, mut section: Section<'_, '_>, data: &Data) -> 
         {
             let (sentence, help) = if integers.is_some() {
                 (
-                    "integer inputs and outputs are compared exactly, and floating-point sums are not exact",
+                    "integer inputs and outputs are compared exactly, but floating-point sums are not exact",
                     "accumulate = \"i32\"",
                 )
             } else {
-                ("sums of floating-point inputs or outputs are not kept in integers", "accumulate = \"f32\"")
+                (
+                    "sums of floating-point inputs or outputs cannot be kept in integers",
+                    "accumulate = \"f32\"",
+                )
             };
             file.wrong_with(span, sentence, help);
         }
         Policy::Derived { accumulate }
     } else {
         let mut limit = |key| {
-            section.missing(file, key, "a stated tolerance has absolute, relative, rmse and bias");
+            section.missing(file, key, "a stated tolerance needs absolute, relative, rmse and bias");
             section.real_within(file, key, 0.0, f64::MAX).map_or(0.0, |number| number.value)
         };
         Policy::Stated {

@@ -46,9 +46,9 @@ impl File<'_> {
             || {
                 let known: Vec<&str> = known.take(32).collect();
                 if known.is_empty() {
-                    "there are none".to_owned()
+                    "none are defined".to_owned()
                 } else {
-                    format!("there are {}", known.join(", "))
+                    format!("expected one of {}", known.join(", "))
                 }
             },
             |near| format!("did you mean `{near}`?"),
@@ -75,7 +75,7 @@ pub(super) struct Section<'d, 't> {
 
 fn kind(value: &DeValue<'_>) -> &'static str {
     match value {
-        DeValue::String(_) => "a text",
+        DeValue::String(_) => "a string",
         DeValue::Integer(_) => "an integer",
         DeValue::Float(_) => "a number",
         DeValue::Boolean(_) => "true or false",
@@ -98,7 +98,7 @@ impl<'d, 't> Section<'d, 't> {
         match value.get_ref() {
             DeValue::Table(table) => Some(Section::new(what, value.span(), table)),
             other => {
-                let sentence = format!("{what} is a table, not {}", kind(other));
+                let sentence = format!("expected a table for {what}, found {}", kind(other));
                 match what {
                     "toggles" | "defines" => {
                         file.wrong_with(value.span(), sentence, format!("{what} = {{ NAME = 1 }}"));
@@ -127,7 +127,7 @@ impl<'d, 't> Section<'d, 't> {
     }
 
     fn mistyped(file: &mut File<'_>, key: &str, wanted: &str, value: &Spanned<DeValue<'_>>) {
-        file.wrong(value.span(), format!("`{key}` is {wanted}, not {}", kind(value.get_ref())));
+        file.wrong(value.span(), format!("expected {wanted} for `{key}`, found {}", kind(value.get_ref())));
     }
 
     pub(super) fn text(&mut self, file: &mut File<'_>, key: &'static str) -> Option<At<String>> {
@@ -153,7 +153,7 @@ impl<'d, 't> Section<'d, 't> {
             && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
         if !fits {
             let help = format!("letters, digits, `_`, `-` and `.`, at most {MAX_NAME}");
-            file.wrong_with(text.span.clone(), format!("`{}` is not a name", shown(&text)), help);
+            file.wrong_with(text.span.clone(), format!("`{}` is not a valid name", shown(&text)), help);
             return None;
         }
         Some(text)
@@ -251,7 +251,7 @@ impl<'d, 't> Section<'d, 't> {
                 if array.len() > MAX_LIST {
                     file.wrong(
                         value.span(),
-                        format!("`{key}` has {} elements; at most {MAX_LIST}", array.len()),
+                        format!("`{key}` has {} elements; the maximum is {MAX_LIST}", array.len()),
                     );
                 }
                 Some((value.span(), array.iter().take(MAX_LIST).collect()))
@@ -300,7 +300,7 @@ impl<'d, 't> Section<'d, 't> {
     ) -> Option<At<Vec<At<Expr>>>> {
         let (span, values) = self.list(file, key, true)?;
         if values.is_empty() || values.len() > most {
-            file.wrong(span, format!("`{key}` has {} elements; it takes one to {most}", values.len()));
+            file.wrong(span, format!("expected 1 to {most} elements in `{key}`, found {}", values.len()));
             return None;
         }
         // If one does not parse, the others are still checked; the task is refused anyway.
@@ -318,7 +318,7 @@ impl<'d, 't> Section<'d, 't> {
         for (key, _) in self.table.iter().filter(|(key, _)| !self.asked.contains(&key.get_ref().as_ref())) {
             let name = key.get_ref();
             let help = nearest(name, self.asked.iter().copied()).map_or_else(
-                || format!("it takes {}", self.asked.join(", ")),
+                || format!("expected one of {}", self.asked.join(", ")),
                 |near| format!("did you mean `{near}`?"),
             );
             file.wrong_with(key.span(), format!("{} has no key `{}`", self.what, shown(name)), help);
@@ -331,7 +331,7 @@ pub(super) fn check_identifier(file: &mut File<'_>, name: &At<String>) -> bool {
         && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if !fits {
-        let help = "expressions use it: letters, digits and `_`, and a letter first";
+        let help = "use letters, digits and `_`, starting with a letter";
         file.wrong_with(name.span.clone(), format!("`{}` is not an identifier", shown(name)), help);
     }
     fits
@@ -341,7 +341,7 @@ pub(super) fn text_of(file: &mut File<'_>, key: &str, value: &Spanned<DeValue<'_
     if let DeValue::String(text) = value.get_ref() {
         return Some(At::new(text.to_string(), value.span()));
     }
-    Section::mistyped(file, key, "a text", value);
+    Section::mistyped(file, key, "a string", value);
     None
 }
 

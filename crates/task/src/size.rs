@@ -150,7 +150,7 @@ impl Task {
                 *extent = u32::try_from(value).ok().filter(|value| *value > 0).ok_or_else(|| {
                     Problem::new(
                         expr.span.clone(),
-                        format!("`{}` is {value}, which no launch takes", expr.value),
+                        format!("`{}` is {value}, which is not a valid launch dimension", expr.value),
                     )
                 })?;
             }
@@ -158,8 +158,12 @@ impl Task {
         };
         let shared = step.shared_bytes.as_ref().map(|expr| {
             let value = self.size_of(candidate, axes, expr)?;
-            u32::try_from(value)
-                .map_err(|_| Problem::new(expr.span.clone(), format!("`{}` is {value} bytes", expr.value)))
+            u32::try_from(value).map_err(|_| {
+                Problem::new(
+                    expr.span.clone(),
+                    format!("`{}` is {value}, which is not a valid number of bytes", expr.value),
+                )
+            })
         });
         Ok(Geometry {
             grid: extents(&step.grid)?,
@@ -186,8 +190,12 @@ pub fn dims(exprs: &[At<Expr>], axes: &Axes) -> Result<Vec<usize>, Problem> {
     for expr in exprs {
         let value_of = |name: &str| axes.get(name).and_then(|extent| i64::try_from(*extent).ok());
         let value = expr.integer(&value_of).map_err(|error| located(error, &expr.span))?;
-        let wrong =
-            || Problem::new(expr.span.clone(), format!("`{}` is {value}, which is no extent", expr.value));
+        let wrong = || {
+            Problem::new(
+                expr.span.clone(),
+                format!("`{}` is {value}, which is not a valid extent", expr.value),
+            )
+        };
         let extent = usize::try_from(value).map_err(|_| wrong())?;
         elements = elements.checked_mul(extent).filter(|all| *all <= 1 << 40).ok_or_else(wrong)?;
         dims.push(extent);
@@ -227,6 +235,6 @@ mod tests {
             );
             pairs.insert(found);
         }
-        assert!(pairs.len() > 10, "they are drawn");
+        assert!(pairs.len() > 10, "the pairing is drawn");
     }
 }

@@ -67,8 +67,9 @@ fn space(file: &mut File<'_>, mut section: Section<'_, '_>) -> Space {
     for mut combination in section.sections(file, "forbid") {
         // Every point of the space is compared with each.
         if forbid.len() == MAX_FORBIDDEN {
-            let text =
-                format!("a space forbids at most {MAX_FORBIDDEN} combinations; `require` says more at once");
+            let text = format!(
+                "a space forbids at most {MAX_FORBIDDEN} combinations; use `require` to exclude many at once"
+            );
             file.wrong(combination.span.clone(), text);
             break;
         }
@@ -110,7 +111,7 @@ fn values(file: &mut File<'_>, name: &At<String>, value: &Spanned<DeValue<'_>>) 
             for value in list.iter().take(MAX_VALUES + 1) {
                 let Some(value) = macro_value(file, name, value) else { continue };
                 if values.contains(&value.value) {
-                    file.wrong(value.span, format!("value {} stands twice", shown(&value.value)));
+                    file.wrong(value.span, format!("duplicate value {}", shown(&value.value)));
                 } else {
                     values.push(value.value);
                 }
@@ -131,7 +132,11 @@ fn values(file: &mut File<'_>, name: &At<String>, value: &Spanned<DeValue<'_>>) 
                 || (step.is_some() && times.is_some())
             {
                 let help = "step = 8 adds, times = 2 multiplies, from 1 on";
-                file.wrong_with(value.span(), format!("the range of `{}` does not get on", name.value), help);
+                file.wrong_with(
+                    value.span(),
+                    format!("the range of `{}` never reaches its end", name.value),
+                    help,
+                );
                 return values;
             }
             let (Some(mut at), Some(to)) = (from, to) else { return values };
@@ -149,7 +154,7 @@ fn values(file: &mut File<'_>, name: &At<String>, value: &Spanned<DeValue<'_>>) 
             let help = "[16, 32, 64] or { from = 16, to = 64, times = 2 }";
             file.wrong_with(
                 value.span(),
-                format!("the values of `{}` are a list or a range", name.value),
+                format!("expected a list or a range as the values of `{}`", name.value),
                 help,
             );
             return values;
@@ -191,7 +196,7 @@ pub(super) fn check(file: &mut File<'_>, task: &Task) {
                 None => {
                     let sentence =
                         format!("`{}` is neither a toggle nor a define of the candidate", knob.name.value);
-                    let help = "give the candidate a value for it in defines: where the search begins";
+                    let help = "set its start value in the candidate's defines";
                     file.wrong_with(knob.name.span.clone(), sentence, help);
                 }
             }
@@ -259,7 +264,7 @@ impl Task {
         let mut settings: Vec<(String, String)> = Vec::new();
         for one in said.split(',').map(str::trim).filter(|one| !one.is_empty()) {
             let Some((name, value)) = one.split_once('=') else {
-                return Some(Err(format!("`{}` is no setting: write NAME=VALUE", shown(one))));
+                return Some(Err(format!("expected NAME=VALUE, found `{}`", shown(one))));
             };
             let (name, value) = (name.trim().to_owned(), value.trim().to_owned());
             if settings.iter().any(|(other, _)| *other == name) {
@@ -313,10 +318,10 @@ values = { USE_TWO_LEVEL = [0, 1], USE_SMEM_SWIZZLE_XOR = [0, 1] }
         assert!(told("candidate = \"n4\"\n", "candidate = \"n9\"\n").contains("n9"));
         assert!(told(values, "").contains("has no `values`"));
         assert!(told(values, "values = { TILE = [16, 32] }").contains("neither a toggle nor a define"));
-        assert!(told(values, "values = { USE_TWO_LEVEL = [0, 0] }").contains("stands twice"));
+        assert!(told(values, "values = { USE_TWO_LEVEL = [0, 0] }").contains("duplicate value"));
         assert!(
             told(values, "values = { USE_TWO_LEVEL = { from = 0, to = 4, times = 2 } }")
-                .contains("does not get on")
+                .contains("never reaches its end")
         );
         assert!(told(values, "values = { USE_TWO_LEVEL = { from = 0, to = 9 } }").contains("cannot be 2"));
         assert!(told(values, "values = { USE_TWO_LEVEL = 1 }").contains("a list or a range"));

@@ -79,7 +79,7 @@ fn a_changed_tolerance_needs_a_new_version() {
     let wider = SOFTMAX.replace("accumulate = \"f32\"", "accumulate = \"f16\"");
     let changed = parse(&wider);
     let error = changed.compatible(&task).unwrap_err();
-    insta::assert_snapshot!(error, @"the task's tolerance changed, and its version is still 1: give it a new one");
+    insta::assert_snapshot!(error, @"the task's tolerance changed, but its version is still 1; increase the version");
     assert!(changed.identity().may_follow(&task.identity()).is_err());
     let second = parse(&wider.replace("version = 1", "version = 2"));
     assert_eq!(second.compatible(&task), Err(Incompatible::Version(2, 1)));
@@ -118,7 +118,8 @@ fn what_a_toggle_is_written_like_is_shown() {
     assert!(none.contains("[[toggle]] name = \"FUSED\" values = [0, 1] default = 0"), "{none}");
     let list = with("toggles = [\"FUSED\"]");
     assert!(
-        list.contains("toggles is a table, not a list") && list.contains("toggles = { NAME = 1 }"),
+        list.contains("expected a table for toggles, found a list")
+            && list.contains("toggles = { NAME = 1 }"),
         "{list}"
     );
     let valueless = with("toggles = { FUSED = 1 }\n[[toggle]]\nname = \"FUSED\"");
@@ -177,7 +178,7 @@ fn integer_work_is_accumulated_in_integers() {
     let wrong = problems(&INTEGERS.replace("accumulate = \"i32\"", "accumulate = \"f32\""));
     assert!(wrong.contains("integer inputs and outputs are compared exactly"), "{wrong}");
     let wrong = problems(&SOFTMAX.replace("accumulate = \"f32\"", "accumulate = \"i32\""));
-    assert!(wrong.contains("sums of floating-point inputs or outputs are not kept in integers"), "{wrong}");
+    assert!(wrong.contains("sums of floating-point inputs or outputs cannot be kept in integers"), "{wrong}");
 }
 
 #[test]
@@ -185,7 +186,7 @@ fn inputs_that_are_not_numbers_need_a_policy() {
     let with =
         |text: &str| SOFTMAX.replace("    \"structured\",\n", &format!("    \"structured\",\n    {text},\n"));
     let wrong = problems(&with("\"nan\""));
-    assert!(wrong.contains("inputs that are not numbers give outputs that are not"), "{wrong}");
+    assert!(wrong.contains("non-finite inputs give non-finite outputs"), "{wrong}");
     parse(&with("\"nan\"").replace("non_finite = \"refuse\"", "non_finite = \"match\""));
     parse(&with(
         "\"masked\", \"denormal\", \"signed_zero\", \"magnitudes\", { kind = \"extreme\", fraction = 0.5 }",

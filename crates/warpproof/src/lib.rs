@@ -24,7 +24,7 @@ use terminal::Terminal;
     version,
     disable_help_subcommand = true,
     max_term_width = 100,
-    after_help = "Exit codes: 0 green · 1 the kernel failed a check or does not compile · 2 usage or missing input · \
+    after_help = "Exit codes: 0 success · 1 the kernel failed a check or does not compile · 2 usage or missing input · \
                   3 unsupported by warpproof · 4 limit reached · 5 inconclusive · 101 a bug in warpproof"
 )]
 struct Cli {

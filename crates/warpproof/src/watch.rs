@@ -25,7 +25,7 @@ const MAX_BYTES: u64 = 16 << 20;
 /// Whether to run again when something changes.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct WatchFlags {
-    /// Run again when the source, a file that it includes, or the task changes, until Ctrl-C
+    /// Run again when the source, an included file or the task changes, until Ctrl-C
     #[arg(long)]
     watch: bool,
     /// Stop after N runs

@@ -1,5 +1,5 @@
-//! The GitHub Action: its scripts, run as `action.yml` says, with stand-ins for `warpproof` and `gh`. GitHub itself is not
-//! here, so what it makes of the file is not tested.
+//! The GitHub Action: its scripts, run as in `action.yml`, with stand-ins for `warpproof` and `gh`. The
+//! tests do not cover how GitHub interprets the file.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -15,7 +15,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// A step of the action that is a command.
+/// A step of the action that runs a command.
 #[derive(Debug, Default)]
 struct Step {
     id: String,
@@ -25,7 +25,7 @@ struct Step {
     env: Vec<(String, String)>,
 }
 
-/// The steps, as this file is laid out: a key a line, two spaces a level.
+/// Parses the steps, given the layout of this file: one key per line, two spaces per level.
 fn steps() -> Vec<Step> {
     let text = fs::read_to_string(root().join("action.yml")).unwrap();
     let (_, text) = text.split_once("\n  steps:\n").unwrap();
@@ -56,7 +56,7 @@ fn steps() -> Vec<Step> {
     steps
 }
 
-/// A runner: its directories, what the stand-ins were called with, and what expressions stand for.
+/// A runner: its directories, the calls of the stand-ins, and the values of expressions.
 struct Runner {
     dir: TempDir,
     context: BTreeMap<String, String>,
@@ -99,7 +99,7 @@ impl Runner {
         Self { dir, context }
     }
 
-    /// Runs a step as the runner does, and takes its outputs in.
+    /// Runs a step like the runner does, and reads its outputs.
     fn step(&mut self, id: &str) -> Output {
         let steps = steps();
         let step = steps.iter().find(|step| step.id == id).unwrap();
@@ -136,7 +136,7 @@ impl Runner {
             let (expression, after) = after.split_once("}}").unwrap();
             let value = self.context.get(expression.trim());
             out += before;
-            out += value.unwrap_or_else(|| panic!("{expression} is not known to the test"));
+            out += value.unwrap_or_else(|| panic!("the test does not know {expression}"));
             rest = after;
         }
         out + rest
@@ -167,7 +167,7 @@ fn steps_are_scripts_that_no_input_can_change() {
     for step in &steps {
         match (&step.run, &step.uses) {
             (Some(run), None) => {
-                // What a stranger wrote goes through the environment, never into the text of a script.
+                // Untrusted text is passed through the environment, never in the text of a script.
                 assert!(!run.contains("${{"), "{step:?}");
                 assert_eq!(step.shell.as_deref(), Some("bash"), "{step:?}");
                 if let Some(script) = run.strip_prefix("$GITHUB_ACTION_PATH/") {
@@ -175,7 +175,7 @@ fn steps_are_scripts_that_no_input_can_change() {
                     assert_eq!(mode & 0o111, 0o111, "{script} can be started");
                 }
             }
-            // By its commit: a tag can be moved.
+            // Pinned by commit, because a tag can be moved.
             (None, Some(uses)) => {
                 let commit = uses.rsplit_once('@').unwrap().1;
                 assert!(commit.len() == 40 && commit.bytes().all(|c| c.is_ascii_hexdigit()), "{step:?}");
@@ -217,7 +217,7 @@ fn a_red_gate_is_reported_before_it_fails_the_job() {
         ends(&runner.step("report"), 0);
         ends(&runner.step("comment"), 0);
         let calls = runner.calls();
-        // The comment of an earlier run is changed; there is no second one.
+        // The comment of an earlier run is updated; no second one is created.
         assert!(
             calls.contains("gh api --method PATCH repos/owner/name/issues/comments/41 -F body=@"),
             "{calls}"

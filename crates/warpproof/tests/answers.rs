@@ -1,9 +1,10 @@
-//! What a user learns from a failure: where an output is wrong, the command that runs the case again, and whose fault it is.
+//! The information that a failure gives the user: where an output is wrong, the command that reproduces the
+//! case, and the cause.
 #![cfg(unix)]
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says why it is skipped"
+    reason = "a test fails by panicking, and reports why it is skipped"
 )]
 
 mod bench;
@@ -66,7 +67,7 @@ fn counterexample(run: &Value) -> Value {
     stages.iter().find(|stage| stage["counterexample"].is_object()).unwrap()["counterexample"].clone()
 }
 
-/// Runs the command that a text says to reproduce with.
+/// Runs the command that a text gives for reproduction.
 fn again(bench: &Bench, text: &str) -> bench::Run {
     let line = text.lines().find_map(|line| line.trim().strip_prefix("reproduce: warpproof ")).unwrap();
     let words = line.split(' ').map(|word| word.trim_matches('\'').to_owned());
@@ -101,7 +102,7 @@ fn a_wrong_output_shows_where_and_is_reproduced_by_the_printed_command() {
     assert!(run.out.contains(pattern), "{}", run.out);
     assert!(run.err.contains("output `y` is wrong"), "{}", run.err);
 
-    // Every report shows it, from the ledger alone; the reason is there once.
+    // Every report shows it, made only from the ledger; the reason appears once.
     let text = bench.run(["report"]).exits(0).out;
     assert!(text.contains(pattern) && text.contains("reproduce: warpproof run --task task.toml"), "{text}");
     let html = bench.run(["report", "validation", "--format", "html"]).exits(0).out;
@@ -122,7 +123,8 @@ fn run_reason(bench: &Bench) -> String {
     log["records"][0]["body"]["reason"].as_str().unwrap().to_owned()
 }
 
-/// A finding that another case shows is not attached to the wrong output of this one: the printed command would not show it.
+/// A finding of another case is not attached to the wrong output of this one, because the printed command
+/// would not show it.
 #[test]
 fn findings_of_another_case_are_named_with_their_case() {
     let Some(bench) = Bench::new() else { return };
@@ -142,7 +144,7 @@ fn findings_of_another_case_are_named_with_their_case() {
     let said = bench.run(["gate", "task.toml"]).exits(1).out;
     assert!(again(&bench, &said).exits(1).out.contains("y: differs from the reference"));
     bench.run(["check", "--task", "task.toml", "--case", case]).exits(1);
-    // Where the case itself shows it, it is attached.
+    // If the case itself shows the finding, it is attached.
     write(&bench, &task, &format!("(y[1] = float(blockIdx.x)) * 0.0f + {wrong}"));
     let run = bench.run(["gate", "task.toml", "--json"]).exits(1).json();
     let shown = counterexample(&run);
@@ -160,7 +162,7 @@ fn hidden_shapes_and_secret_seeds_are_reproduced_too() {
     let run = again(&bench, &hidden).exits(1);
     assert!(run.out.contains("every element is wrong"), "{}", run.out);
 
-    // Right for the seed that is known, wrong for any other.
+    // Correct for the known seed, wrong for any other.
     let known =
         bench.run(["run", "--task", "task.toml", "--case", "shape=main/seed=1", "--json"]).exits(0).json();
     assert_eq!(known["comparison"][0]["passed"], true, "{known:#}");
@@ -177,7 +179,7 @@ fn hidden_shapes_and_secret_seeds_are_reproduced_too() {
 #[test]
 fn a_case_is_checked_counted_and_explained() {
     let Some(bench) = Bench::new() else { return };
-    // A race: each warp reads what another one writes, without a barrier.
+    // A race: each warp reads data that another one writes, without a barrier.
     let racy = "2.0f * x[at] + 1.0f; __shared__ float s[128]; s[i] = 1.0f; if (i < m) y[at] += 0.0f * s[(i + 32) & 127]";
     write(&bench, TASK, racy);
     let said = bench.run(["gate", "task.toml"]).exits(1);
@@ -201,11 +203,11 @@ fn a_case_is_checked_counted_and_explained() {
     assert_eq!(counted["launches"][0]["kernel"], "f");
     assert!(with("explain", &["--json"]).exits(0).json().is_object());
     assert!(with("run", &[]).exits(0).out.contains("y: agrees with the reference"));
-    // What is not there is named.
+    // Missing names are reported.
     for (case, words) in [
-        ("shape=no", "no shape `no`; the candidate takes main, main:m=61, surprise"),
+        ("shape=no", "no shape `no`; the candidate supports main, main:m=61, surprise"),
         ("dist=no", "no distribution `no`; the task has normal, structured"),
-        ("other/shape=main", "the case is of task `other`"),
+        ("other/shape=main", "found one of task `other`"),
         ("shape=main/what=1", "expected shape=, dtype=, dist=, seed= or plant="),
     ] {
         let run = bench.run(["check", "--task", "task.toml", "--case", case]).exits(2);
@@ -225,7 +227,7 @@ fn a_reference_that_no_kernel_can_match_is_the_fault_of_the_task() {
     let one = &run["candidates"][0];
     assert_eq!(one["verdict"], "INCONCLUSIVE", "{one:#}");
     let reason = one["reason"].as_str().unwrap();
-    assert!(reason.contains("the task is at fault, not the kernel: the reference is NaN at y["), "{reason}");
+    assert!(reason.contains("error in the task, not in the kernel: the reference is NaN at y["), "{reason}");
     let text = bench.run(["report", "--format", "markdown"]).exits(0).out;
     assert!(text.contains("Fix the task, not the kernel"), "{text}");
 }
@@ -237,10 +239,7 @@ fn a_new_stage_is_not_answered_by_what_was_known_before() {
     write(&bench, &before, "2.0f * x[at] + 1.0f");
     bench.run(["gate", "task.toml"]).exits(0);
     let text = bench.run(["report", "--format", "markdown"]).exits(0).out;
-    assert!(
-        text.contains("no latency is known: the stage counters, whose counts are needed, was not run"),
-        "{text}"
-    );
+    assert!(text.contains("no latency is known: the stage counters was not run"), "{text}");
     let after = before.replace("{ stage = \"model\" }", "{ stage = \"counters\" }, { stage = \"model\" }");
     write(&bench, &after, "2.0f * x[at] + 1.0f");
     bench.run(["gate", "task.toml"]).exits(0);
@@ -329,7 +328,7 @@ fn a_change_of_an_included_file_runs_the_check_again() {
     command.args(["check", "k.ptx", "--block", "32", "--watch", "--watch-runs", "2"]);
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    // Each step waits for what the program says, never for a time.
+    // Each step waits for output of the program, never for a time.
     assert!(lines.find(|line| line.contains("watching 1 file")).is_some());
     fs::write(at("k.ptx"), ptx.replace(" ret;", " trap;")).unwrap();
     let rest: Vec<String> = lines.collect();

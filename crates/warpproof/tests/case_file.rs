@@ -1,9 +1,10 @@
-//! What went wrong before there was a gate, rebuilt: each is refused, or left open, by the mechanism that its comment names.
+//! Mistakes from the time before the gate, reproduced: each is rejected, or left undecided, by the
+//! mechanism that its comment names.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
     clippy::float_cmp,
-    reason = "a test fails by panicking, and says why it is skipped; counts are exact"
+    reason = "a test fails by panicking, and reports why it is skipped; counts are exact"
 )]
 
 use std::fs;
@@ -23,7 +24,7 @@ use warpproof_speed::{Clock, ClockError, Noise, Origin, Quantized, Sample, Side,
 use warpproof_task::{L2, Size, Task};
 use warpproof_toolchain::{Options as Parts, Toolchain};
 
-/// y = 2 x + 1, and two candidates that have it.
+/// y = 2 x + 1, and two candidates for it.
 const SCALED_ADD: &str = r#"
 name = "scaled-add"
 version = 1
@@ -153,7 +154,7 @@ fn figure(step: &StepRecord, name: &str) -> f64 {
     step.figures.iter().find(|figure| figure.name == name).unwrap().value.get()
 }
 
-/// Clocks of a known truth that say what a test wants them to be.
+/// Clocks with known times that a test chooses.
 struct Known {
     truth: Truth,
     origin: Origin,
@@ -263,8 +264,8 @@ source = "off_center.cu"
 launch = [{ kernel = "f", grid = 32, block = 128, arguments = ["q", "y", { value = "m", dtype = "u32" }] }]
 "#;
 
-/// Limits as wide as they had become, with a bias that rounding to nearest can explain: the mean of 4096 errors of half a step
-/// of 1/127.5 each, six deviations of it.
+/// The wide limits of that time, with a bias that rounding to nearest can explain: the mean of 4096 errors
+/// of half a step of 1/127.5 each, six deviations of it.
 const WIDENED: &str = "\n[tolerance]\npolicy = \"stated\"\nabsolute = 0.06\nrelative = 0.0\nrmse = 0.06\nbias = 2.2e-4\n\
                        non_finite = \"refuse\"\nderivation = \"0.05 was not enough\"\n";
 const DERIVED: &str = "\n[tolerance]\npolicy = \"derived\"\naccumulate = \"f32\"\nnon_finite = \"refuse\"\n\
@@ -285,7 +286,7 @@ fn with_tolerance(text: &str, tolerance: &str) -> String {
     text.replacen("\n[[candidate]]", &format!("{tolerance}\n[[candidate]]"), 1)
 }
 
-/// Seen to fail with the limit of the signed bias set to infinity: off-center is PROVISIONAL then.
+/// Verified to fail if the limit of the signed bias is infinite: then off-center is PROVISIONAL.
 #[test]
 fn a_bias_inside_a_widened_tolerance_is_refused() {
     let Some(desk) = Desk::new() else { return };
@@ -300,7 +301,8 @@ fn a_bias_inside_a_widened_tolerance_is_refused() {
     assert!(!step.reason.contains("rmse"), "{}", step.reason);
 }
 
-/// The reference has its own idea of what the bytes mean; a limit derived from it leaves no room for another.
+/// The reference decodes the bytes in another way; a limit derived from it does not accept the kernel's
+/// way.
 #[test]
 fn a_reference_on_dequantized_inputs_tells_the_decoder() {
     let Some(desk) = Desk::new() else { return };
@@ -313,7 +315,8 @@ fn a_reference_on_dequantized_inputs_tells_the_decoder() {
 
 // ---- 5 and 9 are candidates of tasks/cheats: `dead-toggle`, `identical`, `stack-frame`.
 
-/// Seen to fail with a budget that looks at spills alone, and with a stage build that forgets what `compile` found.
+/// Verified to fail with a budget that checks only spills, and with a stage build that ignores the results
+/// of `compile`.
 #[test]
 fn a_stack_frame_without_spills_and_programs_that_are_no_others_are_refused() {
     let Some(desk) = Desk::new() else { return };
@@ -325,22 +328,24 @@ fn a_stack_frame_without_spills_and_programs_that_are_no_others_are_refused() {
     assert_eq!(verdict(&report, "stack-frame"), Verdict::Reject);
     let budget = step(&report, "stack-frame", Stage::Budget);
     assert_eq!((figure(budget, "spill stores"), figure(budget, "stack frame")), (0.0, 128.0));
-    for (candidate, words) in [("dead-toggle", "a toggle does nothing"), ("identical", "the very program")] {
+    for (candidate, words) in
+        [("dead-toggle", "a toggle has no effect"), ("identical", "identical to `honest`")]
+    {
         assert_eq!(verdict(&report, candidate), Verdict::Reject);
         let build = step(&report, candidate, Stage::Build);
         assert!(build.reason.contains(words), "{}", build.reason);
-        // Nobody times two names of one program.
+        // One program with two names is not timed twice.
         assert_eq!(of(&report, candidate).steps.len(), 1);
     }
 }
 
 // ---- 6: one tick of the event timer.
 
-/// Seen to fail, with MERGE, without the tick's part of the interval and without `within_one_tick`.
+/// Verified to fail, with MERGE, without the tick's part of the interval and without `within_one_tick`.
 #[test]
 fn one_tick_of_the_timer_is_no_gain() {
     let Some(desk) = Desk::new() else { return };
-    // 641 ticks of 1.024 µs against 640: 0.16 %, more than the threshold asks for.
+    // 641 ticks of 1.024 µs against 640: 0.16 %, more than the threshold.
     let truth = Truth {
         ticks: Some(Ticks::event(Quantized::Floor)),
         launch_limit: 1,
@@ -380,7 +385,7 @@ fn no_gain_is_a_negative_that_says_what_it_excludes() {
     assert!(text.contains(&format!("{:.1}", high * 100.0)), "{high}: {text}");
 }
 
-/// Seen to fail where `failed` takes a wrong output for a lost device.
+/// Verified to fail if `failed` treats a wrong output as a lost device.
 #[test]
 fn a_wrong_output_of_a_timed_launch_rejects() {
     let Some(desk) = Desk::new() else { return };
@@ -391,7 +396,7 @@ fn a_wrong_output_of_a_timed_launch_rejects() {
     assert_eq!(report.exit_code(), 1);
 }
 
-/// Seen to fail, with MERGE, where `decide` does not ask what kind of figure the reduction is.
+/// Verified to fail, with MERGE, if `decide` ignores the kind of the reduction's figure.
 #[test]
 fn what_was_not_measured_never_merges() {
     for origin in [Origin::Synthetic, Origin::Predicted { device: "L4".into() }] {
@@ -404,7 +409,7 @@ fn what_was_not_measured_never_merges() {
 
 // ---- 7: the floor and the peer.
 
-/// Seen to fail with a view that does not ask for the floor.
+/// Verified to fail with a view that does not request the floor.
 #[test]
 fn reports_show_floor_and_peer_or_say_that_there_is_none() {
     let Some(desk) = Desk::new() else { return };
@@ -413,7 +418,7 @@ fn reports_show_floor_and_peer_or_say_that_there_is_none() {
     let evidence = desk.evidence();
     let full = warpproof_report::validation(&evidence, run).unwrap().text();
     assert!(full.contains("No roofline floor is known"), "{full}");
-    assert!(full.contains("No peer was measured beside it"), "{full}");
+    assert!(full.contains("No external peer was measured"), "{full}");
 
     // As the stages model and external write them.
     let speed = step(&report, "after", Stage::Speed);
@@ -442,10 +447,10 @@ fn reports_show_floor_and_peer_or_say_that_there_is_none() {
     }
     let full = warpproof_report::validation(&evidence, run).unwrap().text();
     assert!(full.contains("26.5") && full.contains("47.25"), "{full}");
-    assert!(!full.contains("No roofline floor") && !full.contains("No peer"), "{full}");
+    assert!(!full.contains("No roofline floor") && !full.contains("No external peer"), "{full}");
 }
 
-// ---- 10: comparisons that mean nothing.
+// ---- 10: invalid comparisons.
 
 #[track_caller]
 fn refused(evidence: &Evidence, baseline: (&str, &str), candidate: (&str, &str)) -> Refusal {
@@ -460,7 +465,8 @@ fn refused(evidence: &Evidence, baseline: (&str, &str), candidate: (&str, &str))
     }
 }
 
-/// Seen to fail with `roles` left out of `warpproof_report::comparison`; the other refusals have tests of their own beside the views.
+/// Verified to fail without `roles` in `warpproof_report::comparison`; the tests of the views cover the
+/// other refusals.
 #[test]
 fn swapped_roles_other_devices_shapes_and_versions_do_not_compare() {
     let Some(desk) = Desk::new() else { return };
@@ -503,7 +509,7 @@ fn swapped_roles_other_devices_shapes_and_versions_do_not_compare() {
 
 // ---- 11: a run that was interrupted.
 
-/// Seen to fail where `Store::part` knows nothing: a part is done twice then.
+/// Verified to fail if `Store::part` returns nothing: then a part is run twice.
 #[test]
 fn an_interrupted_run_goes_on_where_it_stopped() {
     let Some(desk) = Desk::new() else { return };
@@ -534,7 +540,7 @@ fn an_interrupted_run_goes_on_where_it_stopped() {
     keys.sort_unstable();
     keys.dedup();
     assert_eq!(keys.len(), after.len(), "something was done twice");
-    // What was written before is as it was.
+    // Earlier records are unchanged.
     assert!(before.iter().all(|step| after.contains(step)));
     let report = warpproof_report::validation(&desk.evidence(), &resumed.run).unwrap().text();
     assert!(report.contains("PROVISIONAL"), "{report}");

@@ -1,8 +1,8 @@
-//! The kernels of `tasks/cheats`, judged as a user judges them: each is refused, and by the stage that should.
+//! Evaluates the kernels of `tasks/cheats` like a user: each is rejected by the expected stage.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says why it is skipped"
+    reason = "a test fails by panicking, and reports why it is skipped"
 )]
 
 mod bench;
@@ -13,21 +13,21 @@ use std::path::{Path, PathBuf};
 use bench::Bench;
 use serde_json::Value;
 
-/// Candidate, the stage that refuses it, and words of the reason.
+/// Candidate, the stage that rejects it, and words of the reason.
 type Cheat = (&'static str, &'static str, &'static str);
 
 const SOFTMAX: [Cheat; 24] = [
-    ("dead-toggle", "build", "a toggle does nothing: SWIZZLE=1"),
-    ("identical", "build", "the very program of `honest`"),
+    ("dead-toggle", "build", "a toggle has no effect: SWIZZLE=1"),
+    ("identical", "build", "identical to `honest`"),
     ("stack-frame", "budget", "stack frame is 128 B"),
-    ("stale-answer", "correct", "keeps something between launches in `answer`"),
-    ("memo", "correct", "keeps something between launches in `answer`"),
+    ("stale-answer", "correct", "keeps state between launches in `answer`"),
+    ("memo", "correct", "keeps state between launches in `answer`"),
     (
         "done-before",
         "correct",
         "launched again on the memory that it left, as timed launches are, the kernel issues ",
     ),
-    ("done-often", "correct", "the kernel leaves something else in `words`"),
+    ("done-often", "correct", "the kernel leaves different contents in `words`"),
     ("writes-nothing", "correct", "elements of `y` were never written"),
     ("writes-a-part", "correct", "elements of `y` were never written"),
     ("nan", "correct", "main, normal, seed 1: 100.000 % of elements are outside"),
@@ -37,17 +37,17 @@ const SOFTMAX: [Cheat; 24] = [
     ("tail-skipped", "correct", "main:m=1, normal, seed 1:"),
     ("tile-skipped", "correct", "main, normal, seed 1: 100.000 % of elements are outside"),
     ("input-modified", "correct", "the kernel changed its input `x`"),
-    ("precision", "correct", "less precise than the task asks"),
+    ("precision", "correct", "less precise than the task requires"),
     ("race", "checks", "main: shared-race"),
     ("race-by-value", "checks", "main, normal, seed 2: shared-race"),
-    ("address", "correct", "`y` has other bits when arrays lie at other addresses"),
+    ("address", "correct", "`y` changes when arrays are placed at other addresses"),
     ("residue", "correct", "surprise"),
     ("masked", "correct", "main, masked, seed 1:"),
     ("magnitude", "correct", ", magnitudes, "),
-    ("address-bits", "correct", "`y` has other bits when arrays lie at other addresses"),
+    ("address-bits", "correct", "`y` changes when arrays are placed at other addresses"),
 ];
 
-const FRIENDLY: [Cheat; 1] = [("precision", "correct", "less precise than the task asks")];
+const FRIENDLY: [Cheat; 1] = [("precision", "correct", "less precise than the task requires")];
 
 const MEASURED: [Cheat; 1] = [("memorized", "counters", "main: warp instructions is ")];
 
@@ -57,7 +57,8 @@ const GEMM8: [Cheat; 3] = [
     ("single-precision", "correct", "main, normal, seed 1:"),
 ];
 
-/// Candidates of a task whose limits let wrong outputs pass: that is the task's fault, and nobody is judged.
+/// Candidates of a task whose limits accept wrong outputs: an error in the task, so no candidate gets a
+/// verdict other than INCONCLUSIVE.
 const LOOSE: [&str; 3] = ["honest", "zeros", "constant"];
 
 const MACHINE: [Cheat; 4] = [
@@ -80,7 +81,7 @@ fn cheats() -> PathBuf {
     fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks/cheats")).unwrap()
 }
 
-/// Judges a task of the folder, which ends with an exit code, and gives the candidates.
+/// Evaluates a task of the folder, which ends with an exit code, and returns the candidates.
 fn judged(bench: &Bench, task: &str, code: i32) -> Vec<Value> {
     let path = cheats().join(task);
     let args = ["gate", path.to_str().unwrap(), "--ledger", "ledger", "--json"];
@@ -134,7 +135,7 @@ fn integers_are_compared_exactly() {
     all_are_refused("gemm8.toml", &GEMM8, &["honest"]);
 }
 
-/// A secret that makes a kernel pass cannot be chosen: its cases are added to the drawn ones.
+/// A user cannot choose a secret that makes a kernel pass: its cases are added to the drawn ones.
 #[test]
 fn a_chosen_secret_adds_cases_and_the_headline_says_so() {
     let Some(bench) = Bench::new() else { return };
@@ -151,7 +152,7 @@ fn a_chosen_secret_adds_cases_and_the_headline_says_so() {
     let sentence =
         "The user chose the secret 0000000000000077: its cases were added to those drawn for the run.";
     assert!(report.contains(sentence), "{report}");
-    // Those of the chosen secret are tested too.
+    // The cases of the chosen secret are tested too.
     let honest = gate("honest", 0);
     let again = bench.run(["log", "--kind", "step", "--json", "--ledger", "ledger"]).exits(0).json();
     let parts: Vec<&str> =
@@ -159,7 +160,8 @@ fn a_chosen_secret_adds_cases_and_the_headline_says_so() {
     assert!(parts.contains(&"surprise") && parts.contains(&"surprise:chosen"), "{parts:?}\n{}", honest.out);
 }
 
-/// Replaces text in the last line of a ledger's newest segment and seals the line again, as somebody could who knows the format.
+/// Replaces text in the last line of a ledger's newest segment and hashes the line again, as an attacker
+/// who knows the format could.
 fn reseal(ledger: &Path, from: &str, to: &str) {
     let segments = fs::read_dir(ledger.join("segments")).unwrap();
     let newest = segments.map(|one| one.unwrap().path()).max().unwrap();
@@ -185,8 +187,8 @@ fn a_resealed_verdict_that_its_steps_do_not_give_is_refused_everywhere() {
         warpproof_evidence::ledger::Ledger::open(bench.dir.path().join("ledger")).unwrap().heads().unwrap();
     let forged = heads.first().unwrap().short();
     let wanted = format!(
-        "verdict {forged} does not follow from its steps: it says MERGE (outstanding), but by the gate's rules its steps give \
-         PROVISIONAL"
+        "verdict {forged} does not follow from its steps: the record states MERGE (outstanding), but its steps give \
+         PROVISIONAL by the gate's rules"
     );
     for command in [
         &["verify"][..],
@@ -205,7 +207,7 @@ fn a_resealed_verdict_that_its_steps_do_not_give_is_refused_everywhere() {
         let said = format!("{}{}", run.out, run.err);
         assert!(said.contains(&wanted), "{command:?}: {said}");
     }
-    // The gate does not take it for known either.
+    // The gate does not reuse it either.
     let again = bench.run(gate);
     assert!(again.err.contains(&wanted), "{}{}", again.out, again.err);
 }
@@ -218,7 +220,7 @@ fn a_task_that_lets_zeros_pass_is_at_fault_itself() {
     for candidate in judged {
         assert_eq!(candidate["verdict"], "INCONCLUSIVE", "{candidate:#}");
         let reason = candidate["reason"].as_str().unwrap();
-        assert!(reason.contains("the task is at fault, not the kernel: its limits let"), "{reason}");
+        assert!(reason.contains("error in the task, not in the kernel: its limits accept"), "{reason}");
     }
 }
 
@@ -246,7 +248,7 @@ fn cases_are_added_that_reach_what_the_others_do_not() {
     all_are_refused("unreached.toml", &UNREACHED, &["honest"]);
 }
 
-/// Copies a folder and what is in it.
+/// Copies a folder with its contents.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -276,7 +278,7 @@ fn a_tolerance_tuned_after_a_failure_is_another_task() {
     let records = || fs::read_dir(bench.dir.path().join("ledger/segments")).unwrap().count();
     let known = records();
 
-    // Wide enough for the kernel that has just failed, and not for outputs that are wrong on purpose.
+    // Wide enough for the kernel that just failed, but not for outputs that are wrong on purpose.
     let path = bench.dir.path().join("cheats/softmax.toml");
     let task = fs::read_to_string(&path).unwrap();
     let derived = "policy = \"derived\"\naccumulate = \"f32\"\n";
@@ -287,7 +289,7 @@ fn a_tolerance_tuned_after_a_failure_is_another_task() {
     assert!(refused.err.contains("increase `version`"), "{}", refused.err);
     assert_eq!(records(), known, "a stage has run");
 
-    // Another version is judged, and is no successor of the first: nothing is read from its results.
+    // Another version is evaluated without any results of the first.
     fs::write(&path, task.replace(derived, stated).replace("version = 1\n", "version = 2\n")).unwrap();
     let after = bench.run(["gate", "cheats/softmax.toml", "tile-skipped", "--ledger", "ledger", "--json"]);
     let after = after.json();

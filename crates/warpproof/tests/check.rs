@@ -1,8 +1,8 @@
-//! `check` as a user starts it, and what it prints against its schemas.
+//! Runs `check` like a user, and validates its output with its schemas.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says why it is skipped"
+    reason = "a test fails by panicking, and reports why it is skipped"
 )]
 
 mod bench;
@@ -19,16 +19,16 @@ fn check(bench: &Bench, args: &[&str]) -> Run {
     bench.run(["check"].iter().chain(args))
 }
 
-/// A schema of the repository, ready to judge.
+/// A schema of the repository, ready to validate documents.
 fn validator(schema: &str) -> jsonschema::Validator {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas").join(schema);
     let text = fs::read_to_string(path).unwrap();
-    // One pattern of the standard, for a language's name, has a bracket that a strict reader of patterns refuses.
+    // One pattern of the standard, for language names, has a bracket that a strict regex parser refuses.
     let text = text.replace("[a-zA-Z]{2}]?$", "[a-zA-Z]{2}\\\\]?$");
     jsonschema::validator_for(&serde_json::from_str(&text).unwrap()).unwrap()
 }
 
-/// Fails unless a document is what its schema says.
+/// Fails unless a document matches its schema.
 #[track_caller]
 fn holds(schema: &str, document: &Value) {
     let mut errors = String::new();
@@ -54,7 +54,7 @@ fn a_finding_is_shown_at_its_cuda_line() {
     let found = check(&bench, &[&kernel, "--ptx", "run_out_of_bounds.ptx"]).exits(1);
     assert_eq!(found.out, "");
     insta::assert_snapshot!(found.err);
-    // The module alone tells the same: it names its source.
+    // The module alone gives the same report: it names its source.
     assert_eq!(check(&bench, &["run_out_of_bounds.ptx"]).exits(1).err, found.err);
 }
 
@@ -120,7 +120,7 @@ fn sarif_is_what_the_standard_says() {
     let place = &result["locations"][0]["physicalLocation"];
     assert_eq!(place["artifactLocation"]["uri"], "run_out_of_bounds.cu");
     assert_eq!(place["region"]["startLine"], 7);
-    // Lines above it change nothing about what it is.
+    // Lines above the finding do not change its fingerprint.
     let print = result["partialFingerprints"].clone();
     let text = fs::read_to_string(bench.dir.path().join(&kernel)).unwrap();
     fs::write(bench.dir.path().join(&kernel), text.replace("    int i", "\n    int i")).unwrap();
@@ -133,7 +133,7 @@ fn sarif_is_what_the_standard_says() {
     assert_eq!(result["partialFingerprints"], print);
 }
 
-/// Two kernels, three launches, one of them wrong.
+/// Two kernels, three launches, one of them with a bug.
 const THREE_LAUNCHES: &str = "\
 //@launch: kernel=store grid=1 block=8 arg=out:out:u32[8]
 //@launch: kernel=store grid=1 block=9 arg=out:out:u32[8]
@@ -168,11 +168,11 @@ fn every_launch_line_is_checked() {
     let json = check(&bench, &["three.ptx", "--format", "json"]).exits(1).json();
     assert_eq!(json["launches"].as_array().unwrap().len(), 4);
     assert_eq!((&json["findings"][0]["launch"], &json["findings"][0]["count"]), (&json!(1), &json!(2)));
-    // One of them, and one that the command line describes.
+    // One of them, and one described on the command line.
     let done = check(&bench, &["three.ptx", "--kernel", "nothing"]).exits(0);
     assert_eq!(done.err, "no findings in 1 kernel, counted in 1 warp instruction\n");
     check(&bench, &["three.ptx", "--kernel", "store", "--block", "8", "--arg", "out:out:u32[8]"]).exits(0);
-    // What is not shown is still wrong.
+    // Findings that are not shown still count as errors.
     let dropped = check(&bench, &["three.ptx", "--max-findings", "0"]).exits(1);
     assert!(dropped.err.contains("not shown (--max-findings)"), "{}", dropped.err);
 }
@@ -247,7 +247,7 @@ fn cuda_is_compiled_and_checked() {
     assert_eq!(failed["reports"][0]["place"]["line"], 3);
 }
 
-/// Nothing is half written when a run is interrupted.
+/// An interrupted run leaves no partial file.
 #[cfg(unix)]
 #[test]
 fn an_interrupted_check_prints_nothing() {

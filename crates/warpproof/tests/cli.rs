@@ -1,11 +1,11 @@
 //! Runs the program as a user does.
 //!
-//! Tests that need NVIDIA's compiler find it as the program does. Without it they say so and pass, unless
-//! `WARPPROOF_REQUIRE_TOOLCHAIN` is set, as it is in continuous integration.
+//! Tests that need NVIDIA's compiler find it like the program does. Without it they print a note and pass,
+//! unless `WARPPROOF_REQUIRE_TOOLCHAIN` is set, as in continuous integration.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says why it is skipped"
+    reason = "a test fails by panicking, and reports why it is skipped"
 )]
 
 mod bench;
@@ -179,11 +179,11 @@ fn the_build_cache_follows_sources_headers_and_flags() {
     assert_eq!(cache_of(&bench, &args), both("miss"));
     assert_eq!(cache_of(&bench, &args), both("hit"));
     assert_eq!(cache_of(&bench, &["build", &kernel, "-Iinclude", "--no-cache"]), both("miss"));
-    // A define that changes nothing is compiled anew, and assembles to what is known.
+    // A define without effect is compiled again, and the assembly comes from the cache.
     assert_eq!(cache_of(&bench, &["build", &kernel, "-Iinclude", "-DX"]), ("miss".into(), "hit".into()));
     fs::write(headers.join("scale.h"), "#define SCALE 3.0f\n").unwrap();
     assert_eq!(cache_of(&bench, &args), both("miss"));
-    // A header that now hides the other one: quoted names are looked for beside the source first.
+    // A new header that hides the other one: quoted names are searched next to the source first.
     fs::write(bench.dir.path().join("scale.h"), "#define SCALE 4.0f\n").unwrap();
     assert_eq!(cache_of(&bench, &args), both("miss"));
     assert_eq!(cache_of(&bench, &args), both("hit"));
@@ -302,7 +302,7 @@ fn wrong_usage_ends_with_2() {
     }
 }
 
-/// A machine on which nothing of NVIDIA's is to be found.
+/// A machine without any NVIDIA software.
 fn nothing_here(bench: &Bench, path: &Path) -> Command {
     let mut command = bench.command();
     command.env("PATH", path);
@@ -356,7 +356,7 @@ fn an_empty_cache_lists_nothing() {
     assert_eq!(run.out, "CUDA 12 is not installed\nCUDA 13 is not installed\n");
 }
 
-/// Installs with a pip that is a shell script.
+/// Installs with a shell script as pip.
 #[cfg(target_os = "linux")]
 fn install_with(script: &str) -> (Bench, Run) {
     use std::os::unix::fs::PermissionsExt;
@@ -403,7 +403,7 @@ fn a_wheel_with_another_hash_is_refused() {
 #[cfg(target_os = "linux")]
 #[test]
 fn an_install_that_does_not_work_is_not_kept() {
-    // It succeeds, and leaves half a compiler.
+    // It succeeds, but leaves an incomplete compiler.
     let script = "while [ \"$1\" != --target ]; do shift; done\n/bin/mkdir -p \"$2/nvidia/cuda_nvcc/bin\"";
     let (bench, run) = install_with(script);
     let run = run.exits(2);

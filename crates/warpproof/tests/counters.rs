@@ -1,8 +1,8 @@
-//! `counters` as a user starts it, and what it prints against its schema.
+//! Runs `counters` like a user, and validates its output with its schema.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says why it is skipped"
+    reason = "a test fails by panicking, and reports why it is skipped"
 )]
 
 mod bench;
@@ -57,7 +57,7 @@ fn json_is_what_its_schema_says() {
     let json = counters(&bench, &[&kernel, "--json"]).exits(0).json();
     holds(&json);
     let launch = &json["launches"][0];
-    // 2 blocks of a warp, 50 of their 64 threads at work, two loads of 4 bytes each.
+    // 2 blocks of one warp, 50 of their 64 threads active, two loads of 4 bytes each.
     assert_eq!(launch["counters"]["global.ld.bytes"], 400);
     assert_eq!(launch["counters"]["executions"], 36);
     let of_lines = launch["lines"].as_array().unwrap().iter();
@@ -116,7 +116,7 @@ fn a_difference_names_the_line() {
     // 2 blocks × 4 warps × 8 columns, 32 passes each for 1.
     assert_eq!(of(&json!(15), "shared.ld.conflicts"), Some((json!(64 * 31), json!(0))));
     assert_eq!(of(&json!(15), "shared.ld.wavefronts"), Some((json!(64 * 32), json!(64))));
-    // What is not touched by the padding is not shown.
+    // Lines that the padding does not affect are not shown.
     assert_eq!(of(&json!(12), "global.ld.sectors"), None);
     let text = counters(&bench, &["diff", "before.json", "after.json"]).exits(1);
     assert!(text.out.contains("count_columns.cu:15"), "{}", text.out);
@@ -140,7 +140,7 @@ fn lines_that_only_moved_do_not_differ() {
     fs::write(&path, text.replacen('\n', "\n// A comment\n// of two lines.\n", 1)).unwrap();
     write("after.json", &[]);
     counters(&bench, &["diff", "before.json", "after.json"]).exits(0);
-    // Padding as well: the lines that differ have the numbers that they have now.
+    // With padding, changed lines have their new numbers.
     write("padded.json", &["-D", "PAD=1"]);
     let (moved, whole) = (
         counters(&bench, &["diff", "before.json", "padded.json", "--json"]).exits(1).json(),
@@ -159,5 +159,5 @@ fn lines_that_only_moved_do_not_differ() {
     other["launches"][0]["kernel"] = "rows".into();
     fs::write(bench.dir.path().join("other.json"), other.to_string()).unwrap();
     let run = counters(&bench, &["diff", "after.json", "other.json"]).exits(0);
-    assert!(run.err.contains("launch 0 is of different kernels: columns → rows"), "{}", run.err);
+    assert!(run.err.contains("launch 0 has different kernels: columns → rows"), "{}", run.err);
 }

@@ -1,10 +1,11 @@
-//! CUDA devices of the tools, `run --device` and `gate --gpu`, on Warpproof's own driver: modules are loaded, launched, held against
-//! the reference, timed and judged, through the code that drives NVIDIA's. What it cannot show is that the hardware agrees.
+//! CUDA devices of the tools, `run --device` and `gate --gpu`, on Warpproof's own driver: modules are
+//! loaded, launched, compared with the reference, timed and evaluated, by the code that drives NVIDIA's
+//! driver. These tests cannot show that hardware agrees.
 #![cfg(target_os = "linux")]
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says why it is skipped"
+    reason = "a test fails by panicking, and reports why it is skipped"
 )]
 
 mod bench;
@@ -23,7 +24,7 @@ use warpproof_evidence::record::{Body, Figure, FigureKind, Outcome, Stage, StepR
 use warpproof_evidence::verdict::decide;
 use warpproof_task::Task;
 
-/// y = 2 x; `wrong` writes one word too far.
+/// y = 2 x; `wrong` writes one element out of bounds.
 const MODULE: &str = "
 //@launch: kernel=twice grid=2 block=32 arg=x:f32[64]=iota arg=y:f32[64]
 .version 8.7
@@ -55,7 +56,7 @@ const MODULE: &str = "
 }
 ";
 
-/// y = 2 x + 1: as it is, and after a walk through numbers that changes nothing.
+/// y = 2 x + 1: directly, and after a loop without effect.
 const SOURCE: &str = r#"
 extern "C" __global__ void direct(const float* x, float* y, unsigned m) {
     unsigned i = threadIdx.x;
@@ -68,7 +69,7 @@ extern "C" __global__ void slow(const float* x, float* y, unsigned m) {
 }
 "#;
 
-/// Of the task: what is timed against, and what is faster.
+/// The candidates of the task: the baseline, and the faster one.
 const CANDIDATES: &str = r#"
 [[candidate]]
 name = "slow"
@@ -107,7 +108,7 @@ reduction = { at_least = 0.05, source = "a test" }
 grades = { good = 0.05, excellent = 0.2, outstanding = 0.4, source = "a test" }
 "#;
 
-/// A command that finds Warpproof's driver, and libraries of a folder before it.
+/// A command that finds Warpproof's driver, and the libraries of a folder before it.
 fn on_driver(bench: &Bench, folder: Option<&Path>) -> Command {
     let path = bench.run(["exec", "--library-path"]).exits(0).out;
     let mut folders: Vec<PathBuf> = folder.map(Path::to_path_buf).into_iter().collect();
@@ -121,7 +122,7 @@ fn run(command: &mut Command) -> Run {
     Run::of(&command.output().unwrap())
 }
 
-/// A candidate of what `gate --json` printed.
+/// A candidate in the output of `gate --json`.
 fn candidate<'r>(report: &'r Value, name: &str) -> &'r Value {
     report["candidates"].as_array().unwrap().iter().find(|one| one["candidate"] == name).unwrap()
 }
@@ -154,7 +155,7 @@ fn a_launch_on_a_device_gives_what_the_software_gpu_gives() {
     assert!(said.err.contains("Warpproof's own: times are predicted"), "{}", said.err);
 }
 
-/// A `libcuda.so.1` that was made of this C.
+/// A `libcuda.so.1` compiled from this C code.
 fn foreign(bench: &Bench, source: &str) -> PathBuf {
     let folder = bench.dir.path().join("foreign");
     fs::create_dir_all(&folder).unwrap();
@@ -191,7 +192,11 @@ fn what_a_device_cannot_do_is_told() {
     };
     refused(&["run", "module.ptx", "--device", "cuda:7"], 2, "there is no device 7: the driver has 1");
     refused(&["run", "module.ptx", "--device", "gpu"], 2, "cuda:N");
-    refused(&["run", "module.ptx", "--device", "cuda:0", "--seed", "1"], 2, "a CUDA device orders its own");
+    refused(
+        &["run", "module.ptx", "--device", "cuda:0", "--seed", "1"],
+        2,
+        "a CUDA device schedules its own warps",
+    );
     refused(&["check", "module.ptx", "--device", "cuda:0"], 2, "a CUDA device does not report its accesses");
     refused(
         &["counters", "module.ptx", "--device", "cuda:0"],
@@ -258,7 +263,7 @@ fn the_process_behind_the_gate_answers_line_by_line() {
         let (one, four) = (time(batch, 1), time(batch, 4));
         assert!(one > 0 && four.abs_diff(4 * one) <= one, "{batch}: {one} and {four}");
     }
-    // Mistakes are answers, and leave the rest as it was.
+    // Errors are replies, and leave the state unchanged.
     let mut refused = |request: Value, reason: &str| {
         let said = ask(request);
         assert!(said["error"].as_str().unwrap().contains(reason), "{said}");
@@ -274,7 +279,8 @@ fn the_process_behind_the_gate_answers_line_by_line() {
     let mut unknown = launch.clone();
     unknown["kernel"] = "thrice".into();
     refused(json!({ "op": "launch", "launch": unknown }), "`thrice`");
-    // Fewer arguments than the kernel has parameters: they are 0, and nothing beyond them is read.
+    // Fewer arguments than the kernel has parameters: the missing ones are 0, and nothing beyond the
+    // arguments is read.
     let mut few = launch.clone();
     few["arguments"] = json!([]);
     refused(json!({ "op": "launch", "launch": few }), "CUDA_ERROR_ILLEGAL_ADDRESS");
@@ -282,7 +288,7 @@ fn the_process_behind_the_gate_answers_line_by_line() {
     assert!(child.wait().unwrap().success());
 }
 
-/// The steps of a candidate as the ledger has them.
+/// The steps of a candidate in the ledger.
 fn steps(ledger: &Ledger, name: &str) -> Vec<StepRecord> {
     let records = ledger.records().unwrap().map(|record| record.unwrap().body);
     let steps = records.filter_map(|body| match body {
@@ -308,7 +314,7 @@ fn kernels_of_any_task_are_timed_and_a_prediction_is_never_merged() {
     .exits(0)
     .json();
     let speed = stage(&report, "direct", "speed");
-    // Much faster, and all the same no MERGE.
+    // Much faster, but still not MERGE.
     assert_eq!(speed["outcome"], "PASS", "{speed}");
     assert!(figure(speed, "latency reduction").unwrap() > 0.2, "{speed}");
     assert_eq!(candidate(&report, "direct")["verdict"], "PROVISIONAL");
@@ -324,7 +330,7 @@ fn kernels_of_any_task_are_timed_and_a_prediction_is_never_merged() {
     let host = run.unwrap().host;
     assert!(host["event clock"].ends_with("times are predicted") && !host.contains_key("device"), "{host:?}");
 
-    // The stamp is what keeps it from merging: the same figures, measured, would.
+    // Only the kind prevents MERGE: the same figures, if measured, would merge.
     let task = Task::parse(&task()).unwrap();
     let stamped = steps(&ledger, "direct");
     let verdict = |steps: &[StepRecord]| decide(&task, &steps.iter().collect::<Vec<_>>()).verdict;
@@ -340,7 +346,7 @@ fn kernels_of_any_task_are_timed_and_a_prediction_is_never_merged() {
 #[test]
 fn a_kernel_that_is_right_at_one_address_is_refused_before_it_is_timed() {
     let Some(bench) = Bench::new() else { return };
-    // Where the first array lies on a software GPU that has nothing else.
+    // The address of the first array on a software GPU without other allocations.
     let probe = "extern \"C\" __global__ void f(unsigned long long* x) { *x = (unsigned long long)x; }\n";
     fs::write(bench.dir.path().join("probe.cu"), probe).unwrap();
     let first = bench.run(["run", "probe.cu", "--block", "1", "--arg", "x:u64[1]", "--json"]).exits(0).json();
@@ -361,17 +367,17 @@ fn a_kernel_that_is_right_at_one_address_is_refused_before_it_is_timed() {
     let report =
         run(on_driver(&bench, None).args(["gate", "task.toml", "elsewhere", "direct", "--gpu", "--json"]));
     let report = report.exits(1).json();
-    // Arrays lie elsewhere in every run, so that it is wrong before a device sees it.
+    // Arrays have different addresses in every run, so it is wrong before it runs on a device.
     assert_eq!(stage(&report, "elsewhere", "correct")["outcome"], "FAIL", "{report}");
     assert_eq!(candidate(&report, "elsewhere")["verdict"], "REJECT");
-    // And who comes after is timed as if nothing had been.
+    // The next candidate is timed as usual.
     assert_eq!(stage(&report, "direct", "speed")["outcome"], "PASS", "{report}");
 }
 
 #[test]
 fn what_a_kernel_prints_is_no_answer() {
     let Some(bench) = Bench::new() else { return };
-    // As `direct`, and talks: in words, and as the process that drives the device would.
+    // Like `direct`, but prints text, including a line in the format of the runner's replies.
     let kernel = |name: &str, text: &str| {
         format!(
             "extern \"C\" __global__ void {name}(const float* x, float* y, unsigned m) {{\n\
@@ -402,7 +408,7 @@ fn what_a_kernel_prints_is_no_answer() {
         assert_eq!(stage(&report, name, "speed")["outcome"], "PASS", "{report}");
         assert!(latency(name) >= latency("direct"), "{report}");
     }
-    // Nor is it part of what `run` says as JSON.
+    // It is not part of the JSON output of `run` either.
     let launch = ["--kernel", "chatty", "--block", "32", "--arg", "x:f32[32]=iota", "--arg", "y:f32[32]"];
     let mut command = on_driver(&bench, None);
     command.args(["run", "printing.cu", "--device", "cuda:0", "--json"]).args(launch);
@@ -453,15 +459,16 @@ fn rungs_are_timed_profiled_and_set_beside_peers() {
         }
         run(&mut command)
     };
-    // A peer on another device is beside the question.
+    // A peer on another device is skipped.
     let report = gate("with", Some("Another")).exits(0).json();
     let external = stage(&report, "n3", "external");
     assert_eq!(external["outcome"], "SKIPPED", "{external}");
     let reason = external["reason"].as_str().unwrap();
-    let device = reason.strip_prefix("torch-sdpa: it runs on Another, and speed is timed on ").unwrap();
-    // That is not remembered for ever.
+    let device = reason.strip_prefix("torch-sdpa: it runs on Another, but speed is measured on ").unwrap();
+    // The failure is not cached.
     let report = gate("with", Some(device)).exits(0).json();
-    // What is not faster ends with the stage speed; the one that is held against nothing goes on.
+    // A candidate that is not faster ends at the stage speed; the baseline, which is compared with nothing,
+    // continues.
     let speed = stage(&report, "n4", "speed");
     assert!(figure(speed, "latency").is_some_and(|us| us > 2.0), "{speed}");
     assert_ne!(candidate(&report, "n4")["verdict"], "MERGE");
@@ -478,7 +485,7 @@ fn rungs_are_timed_profiled_and_set_beside_peers() {
     assert_eq!((of("flash"), of("math"), of("efficient")), (Some(8e3), Some(40e3), None), "{external}");
     let reason = external["reason"].as_str().unwrap();
     assert!(
-        reason.contains("efficient on small: No available kernel") && !reason.contains("nobody"),
+        reason.contains("efficient on small: No available kernel") && !reason.contains("hidden"),
         "{reason}"
     );
     assert!(reason.contains("cudnn on small: its output is off by 0.5"), "{reason}");
@@ -486,7 +493,7 @@ fn rungs_are_timed_profiled_and_set_beside_peers() {
     for one in [speed, profile, external].iter().flat_map(|stage| stage["figures"].as_array().unwrap()) {
         assert_eq!(one["kind"], "predicted", "{one}");
     }
-    // What is not there is skipped, and the ledger has the reason.
+    // Missing tools cause a skip, and the ledger has the reason.
     gate("without", None).exits(0);
     let steps = steps(&Ledger::open(folder.join("without")).unwrap(), "n3");
     let why = |stage: Stage| {
@@ -532,7 +539,7 @@ fn clocks_are_read_pinned_and_put_back() {
         (Some(60.0), Some(50.0))
     );
     assert_eq!(fs::read_to_string(&log).unwrap(), "pinned 1500\nreleased 0\n");
-    // Where it is not permitted it is told, and the clock is as it is.
+    // If pinning is not permitted, a note reports it, and the clock stays unchanged.
     let refused = gate("free", true);
     assert!(refused.err.contains("note: clocks are not pinned:"), "{}", refused.err);
     assert_eq!(figure(stage(&refused.json(), "direct", "speed"), "SM clock, before"), Some(2040.0));

@@ -1,8 +1,8 @@
-//! `warpproof exec` on programs that use the driver API: Python with nothing but ctypes.
+//! `warpproof exec` on programs that use the driver API: Python with only ctypes.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says why it is skipped"
+    reason = "a test fails by panicking, and reports why it is skipped"
 )]
 
 mod bench;
@@ -11,7 +11,7 @@ use std::fs;
 
 use bench::Bench;
 
-/// Opens the driver, launches a kernel of the file `module.ptx` by its name, and says what comes back.
+/// Opens the driver, launches a kernel of the file `module.ptx` by its name, and prints the result.
 const PROGRAM: &str = r#"
 import ctypes, sys
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -89,10 +89,10 @@ fn a_race_in_a_program_is_found_and_shown() {
     {
         assert!(run.err.contains(expected), "{expected}:\n{}", run.err);
     }
-    // Unless a finding is to fail the launch.
+    // Except if a finding makes the launch fail.
     let run = bench.run(["exec", "--fail", "--", "python3", "program.py", "wrong"]).exits(1);
     assert_eq!(run.out, "synchronized 719\n");
-    // Without checks nobody sees it.
+    // Without checks, no finding is reported.
     let run = bench.run(["exec", "--checks", "none", "--", "python3", "program.py", "wrong"]).exits(0);
     assert!(run.err.contains("3 launches, 0 checked"), "{}", run.err);
 }
@@ -108,7 +108,7 @@ fn what_was_found_as_json() {
     let findings = json["findings"].as_array().unwrap();
     assert_eq!(findings.len(), 1);
     assert_eq!((&findings[0]["kernel"], &findings[0]["processes"]), (&"wrong".into(), &2.into()));
-    // In a file, where the program prints too.
+    // To a file, because the program prints too.
     let run = bench.run(["exec", "--output", "found.json", "--", "python3", "program.py", "wrong"]).exits(1);
     assert_eq!(run.out, "synchronized 0\n");
     assert!(run.err.contains("1 finding"), "{}", run.err);

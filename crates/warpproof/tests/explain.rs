@@ -1,8 +1,8 @@
-//! `explain` and `ladder` as a user starts them.
+//! Runs `explain` and `ladder` like a user.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says why it is skipped"
+    reason = "a test fails by panicking, and reports why it is skipped"
 )]
 
 mod bench;
@@ -74,13 +74,14 @@ fn conflicts_and_strides_are_told_with_their_lines_and_patterns() {
     assert_eq!(json["counted"]["work"]["shared_wavefronts"], 58 * (32 + 32 * 32));
     let shop = json["predicted"]["purchases"].as_array().unwrap();
     assert_eq!(shop[0]["offer"], "remove-conflicts");
-    // Stores go through to L2 with all their sectors, which binds: without conflicts the bound stays, coalesced it falls.
+    // Stores reach L2 with all their sectors, which is the bottleneck: without conflicts the bound stays,
+    // with coalescing it decreases.
     assert_eq!(json["predicted"]["bounds"]["warm"][0]["resource"], "l2");
     let warm = |offer: usize, field: &str| shop[offer]["warm"][field].as_f64().unwrap();
     assert!(warm(0, "before") <= warm(0, "after"), "{:#}", shop[0]);
     assert!(warm(1, "before") > warm(1, "after"), "{:#}", shop[1]);
     assert!(shop[0]["scheduled"]["before"].as_f64() > shop[0]["scheduled"]["after"].as_f64());
-    // Shared memory limits occupancy: less of it is more blocks, fewer registers are nothing.
+    // Shared memory limits occupancy: less of it allows more blocks, fewer registers do not help.
     assert_eq!(shop[2]["verdict"], "nothing");
     assert_eq!(shop[3]["verdict"], "24 instead of 20 blocks per SM (41.7 % → 50.0 %)");
 }
@@ -184,7 +185,8 @@ fn what_cannot_be_explained_says_why() {
     assert!(run.err.contains("cannot write no/such/place.json"), "{}", run.err);
 }
 
-/// No kernel beats the roofline of its problem: neither by its bounds nor by its schedule, with a cold cache or a warm one.
+/// No kernel is faster than the roofline of its problem: neither by its bounds nor by its schedule, with a
+/// cold or a warm cache.
 fn not_below_the_roofline(row: &serde_json::Value) {
     let times = &row["predicted"];
     let us = |name: &str| times[name].as_f64();

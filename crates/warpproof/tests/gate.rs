@@ -2,7 +2,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says why it is skipped"
+    reason = "a test fails by panicking, and reports why it is skipped"
 )]
 
 mod bench;
@@ -14,7 +14,7 @@ use bench::Bench;
 use serde_json::Value;
 use warpproof_kernels::ladder::LADDER;
 
-/// The ladder's own task with the shapes that take long left out.
+/// The ladder's own task without the slow shapes.
 fn small_attention() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks/attention.toml");
     let text = fs::read_to_string(path).unwrap();
@@ -160,18 +160,18 @@ fn a_reference_in_python_decides() {
     fs::write(at("doubled.cu"), kernel("2.01f")).unwrap();
     let run = bench.run(["gate", "task.toml", "--json"]).exits(1).json();
     assert!(run["candidates"][0]["reason"].as_str().unwrap().starts_with("correct: main, "), "{run:#}");
-    // What a reference says is part of what was judged: it changes with the version.
+    // The reference is part of the task's content: it may change only together with the version.
     fs::write(at("reference.py"), python.replace('2', "2.01")).unwrap();
     let refused = bench.run(["gate", "task.toml"]).exits(2);
     assert!(
-        refused.err.contains("the task's reference changed, and its version is still 1"),
+        refused.err.contains("the task's reference changed, but its version is still 1"),
         "{}",
         refused.err
     );
     let second = fs::read_to_string(at("task.toml")).unwrap().replace("version = 1", "version = 2");
     fs::write(at("task.toml"), second).unwrap();
     bench.run(["gate", "task.toml", "--json"]).exits(0);
-    // A reference that fails is the task's fault, and is tried again.
+    // A failing reference is an error in the task, and the step is repeated.
     let third = fs::read_to_string(at("task.toml")).unwrap().replace("version = 2", "version = 3");
     fs::write(at("task.toml"), third).unwrap();
     fs::write(at("reference.py"), "def reference(x, n):\n    return x.nothing\n").unwrap();

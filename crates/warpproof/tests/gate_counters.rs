@@ -2,7 +2,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says why it is skipped"
+    reason = "a test fails by panicking, and reports why it is skipped"
 )]
 
 mod bench;
@@ -13,7 +13,7 @@ use std::path::Path;
 use bench::{Bench, Run};
 use serde_json::Value;
 
-/// The softmax task with the stages build, counters and model alone; `counters` is what its gate says more.
+/// The softmax task with only the stages build, counters and model; `counters` adds keys to its gate.
 fn task(bench: &Bench, counters: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks");
     let text = fs::read_to_string(root.join("softmax.toml")).unwrap();
@@ -71,13 +71,13 @@ fn counters_are_figures_and_the_model_predicts_from_them() {
 #[test]
 fn a_regression_is_exact() {
     let Some(bench) = Bench::new() else { return };
-    // Three of four passes over the rows are left.
+    // Three of four passes over the rows remain.
     let reads = "{ figure = \"global sectors\", at_most = 0.75, source = \"a pass less\" }";
     task(&bench, &format!("regression = [{reads}]"));
     let json = gate(&bench).exits(0).json();
     let ratio = figure(&json, "rows-fused", "counters", "global sectors, of the baseline's");
     assert!((ratio["value"].as_f64().unwrap() - 0.75).abs() < 1e-12, "{ratio}");
-    // The baseline is not held against itself.
+    // The baseline is not compared with itself.
     let less = reads.replace("0.75", "0.7499");
     task(&bench, &format!("regression = [{less}]"));
     let json = gate(&bench).exits(1).json();

@@ -1,9 +1,9 @@
-//! What launches of a task can express: instances of templates with macros in their names, structs with pointers, parts of
-//! tensors, variables of the module, cooperative launches, and several kernels in order.
+//! Launches that a task can express: instances of templates with macros in their names, structs with
+//! pointers, parts of tensors, variables of the module, cooperative launches, and several kernels in order.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says why it is skipped"
+    reason = "a test fails by panicking, and reports why it is skipped"
 )]
 
 mod bench;
@@ -105,7 +105,7 @@ __global__ void both(const float *x, float *y, float *t)
 }
 ";
 
-/// Judges one candidate, which is called `c`.
+/// Evaluates one candidate named `c`.
 fn judged(bench: &Bench, candidate: &str) -> Run {
     let text = format!("{TASK}\n[[candidate]]\nname = \"c\"\nsource = \"affine.cu\"\n{candidate}");
     fs::write(bench.dir.path().join("affine.toml"), text).unwrap();
@@ -191,7 +191,7 @@ fn variables_are_set_from_values_and_inputs() {
     let coef = "[[candidate.symbol]]\nname = \"coef\"\nvalue = [2.0, 0.5]\ndtype = \"f32\"\n";
     let bias = "[[candidate.symbol]]\nname = \"bias\"\nvalue = 2.0\ndtype = \"f32\"\n";
     passes(&bench, &format!("{coef}{bias}{launch}"));
-    // Without the variables it is another function.
+    // Without the variables it computes another function.
     judged(&bench, launch).exits(1);
     let run = judged(&bench, &format!("{}{launch}", coef.replace("coef", "weights")));
     assert!((run.err + &run.out).contains("no variable `weights`"));

@@ -1,10 +1,10 @@
-//! Input that reaches for files, time or memory of the user who checks it: each attempt is made as a user would meet it, through a
-//! comment of a source, a task, and an evaluation of the fleet.
+//! Malicious input that tries to access files, time or memory of the user who checks it: through a comment
+//! of a source, a task, and an evaluation on the fleet.
 #![cfg(target_os = "linux")]
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says why it is skipped"
+    reason = "a test fails by panicking, and reports why it is skipped"
 )]
 
 mod bench;
@@ -18,12 +18,12 @@ use bench::{Bench, Run};
 use serde_json::json;
 use warpproof_toolchain::{CompilerOption, NVRTC_OPTIONS, PTXAS_OPTIONS, Ruling, Value, ptxas_options};
 
-/// What a file says that nobody may read: it must never be printed.
+/// The content of a secret file, which must never be printed.
 const CANARY: &str = "canary_7351";
 
 const KERNEL: &str = "extern \"C\" __global__ void twice(const float* x, float* y) { y[threadIdx.x] = 2.0f * x[threadIdx.x]; }\n";
 
-/// A directory outside of all others, whose files must stay as they are.
+/// A directory outside of all others, whose files must stay unchanged.
 struct Canary {
     directory: tempfile::TempDir,
     before: BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)>,
@@ -52,7 +52,7 @@ impl Canary {
         self.directory.path().join(name).display().to_string()
     }
 
-    /// Nothing was created, changed or removed, and nothing that was read was printed.
+    /// Nothing was created, changed or removed, and no secret content was printed.
     #[track_caller]
     fn is_untouched(&self, run: &Run, what: &str) {
         assert_eq!(Self::files(self.directory.path()), self.before, "{what}");
@@ -60,7 +60,7 @@ impl Canary {
     }
 }
 
-/// A task with one candidate. What is said in `candidate` comes into its section, and in `reference` into the reference's.
+/// A task with one candidate. `candidate` is added to its section, and `reference` to the reference's.
 fn task(source: &str, candidate: &str, reference: Option<&str>) -> String {
     let (operator, reference, policy) = match reference {
         None => (
@@ -84,7 +84,7 @@ fn task(source: &str, candidate: &str, reference: Option<&str>) -> String {
     )
 }
 
-/// The words of a refused option that would read or write a file of the canary, spelled in the n-th way.
+/// The words of a refused option that would read or write a file of the canary, in the n-th spelling.
 fn spelled(option: &CompilerOption, n: usize, canary: &Canary) -> Vec<String> {
     let value = match option.value {
         Value::None => return vec![if n.is_multiple_of(2) { option.long } else { option.short }.to_owned()],
@@ -140,7 +140,7 @@ fn every_refused_option_is_refused_from_a_comment_a_task_and_the_fleet() {
         let text = task("kernel.cu", &format!("flags = [{listed}]"), None);
         write("twice.toml", &text);
         let run = bench.run(["gate", "twice.toml"]).exits(2);
-        // The architecture has a sentence of its own.
+        // The architecture has its own message.
         assert!(run.err.contains(&named) || option.short == "-arch", "{named}: {}", run.err);
         canary.is_untouched(&run, &named);
 
@@ -165,7 +165,7 @@ fn every_allowed_option_compiles_and_writes_nothing() {
     let Some(bench) = Bench::new() else { return };
     let directory = bench.dir.path().join("sources");
     fs::create_dir(&directory).unwrap();
-    // Some exclude each other: those that only warn go together, the rest alone.
+    // Some options exclude each other: those that only warn are passed together, the rest separately.
     for option in NVRTC_OPTIONS.iter().filter(|option| option.ruling == Ruling::Allowed) {
         let value = match option.value {
             Value::None => String::new(),
@@ -177,7 +177,7 @@ fn every_allowed_option_compiles_and_writes_nothing() {
         };
         fs::write(directory.join("kernel.cu"), format!("//@options: {}{value}\n//@launch: grid=1 block=32 arg=x:f32[32]=1 arg=y:out:f32[32]\n{KERNEL}", option.long)).unwrap();
         let run = bench.run(["check", "sources/kernel.cu"]);
-        // An option of a later release or of another architecture is refused by the compiler itself.
+        // The compiler itself refuses options of a later release or of another architecture.
         let compiled = run.code == Some(0) || run.err.contains("NVRTC_ERROR_INVALID_OPTION");
         assert!(compiled, "{}: {}", option.long, run.err);
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 1, "{}", option.long);
@@ -220,7 +220,8 @@ fn a_source_reads_no_file_outside_of_its_project() {
         assert!([Some(1), Some(2)].contains(&run.code), "{attempt}: {:?} {}{}", run.code, run.out, run.err);
         canary.is_untouched(&run, attempt);
     }
-    // A header of the project is read from a directory below it; one from elsewhere is, when the user allows it.
+    // A header of the project may be read from a directory below it; a header elsewhere only if the user
+    // allows it.
     fs::write(project.join("own.cuh"), "#define OWN 1\n").unwrap();
     fs::write(project.join("kernels/kernel.cu"), format!("{launch}#include \"../own.cuh\"\n{KERNEL}"))
         .unwrap();
@@ -262,7 +263,7 @@ fn a_task_names_no_file_outside_of_its_directory() {
         canary.is_untouched(&run, source);
         let _absent = fs::remove_dir_all(at(".warpproof"));
         bench.run(["gate", "task/twice.toml", "--allow-path", "."]).exits(0);
-        // Another reference would be another version of the task.
+        // Another reference would require another version of the task.
         fs::remove_dir_all(at(".warpproof")).unwrap();
     }
 }
@@ -300,7 +301,7 @@ fn the_hostile_kernels_are_refused_when_they_are_built() {
 fn a_compilation_that_takes_too_much_is_ended_and_names_the_flag() {
     let Some(bench) = Bench::new() else { return };
     let launch = "//@launch: grid=1 block=32 arg=x:f32[32]=1 arg=y:out:f32[32]\n";
-    // Each name is ten of the one before it.
+    // Each name expands to ten of the previous one.
     let mut text = format!("{launch}#define B0 1+\n");
     for n in 1..12 {
         let before = format!("B{} ", n - 1).repeat(10);
@@ -310,7 +311,7 @@ fn a_compilation_that_takes_too_much_is_ended_and_names_the_flag() {
         .unwrap();
     let run = bench.run(["check", "bomb.cu", "--compile-memory", "256M", "--compile-seconds", "20"]).exits(4);
     assert!(run.err.contains("--compile-memory") || run.err.contains("--compile-seconds"), "{}", run.err);
-    // Each instance makes two of its own.
+    // Each instance creates two more.
     let templates = "template <int N, int M> struct T { static constexpr long v = T<N - 1, 2 * M>::v + T<N - 1, 2 * M + 1>::v; };\n\
                      template <int M> struct T<0, M> { static constexpr long v = M; };\n__device__ long bomb = T<26, 1>::v;\n";
     fs::write(bench.dir.path().join("deep.cu"), format!("{launch}{templates}{KERNEL}")).unwrap();

@@ -1,8 +1,8 @@
-//! `init` as a user starts it: what it writes for kernels of each operator, and what it says where it cannot.
+//! Runs `init` like a user: the files it writes for kernels of each operator, and its errors.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says why it is skipped"
+    reason = "a test fails by panicking, and reports why it is skipped"
 )]
 
 mod bench;
@@ -26,7 +26,7 @@ fn init(bench: &Bench, from: &Path, args: &[&str]) -> Run {
     bench.run(["init", name].iter().chain(args))
 }
 
-/// What was written for a kernel: the task as it is read, and its text.
+/// The result for a kernel: the parsed task, and its text.
 fn written(bench: &Bench, from: &Path, args: &[&str]) -> (Task, String, String) {
     let run = init(bench, from, args).exits(0);
     let path = bench.dir.path().join(from.with_extension("toml").file_name().unwrap());
@@ -35,7 +35,7 @@ fn written(bench: &Bench, from: &Path, args: &[&str]) -> (Task, String, String) 
     (task, text, run.out)
 }
 
-/// A task whose reference is built in: it gives an output of the task's extents for every size.
+/// A task with a built-in reference: it gives an output of the task's extents for every size.
 fn computes(task: &Task) {
     let Reference::BuiltIn { operator } = &task.reference else { return };
     let Policy::Derived { accumulate } = task.tolerance.policy else { panic!("limits are derived") };
@@ -61,7 +61,7 @@ fn help() {
     insta::assert_snapshot!(Bench::bare().run(["init", "--help"]).exits(0).out);
 }
 
-/// The file of each kernel in full: guesses, questions and all.
+/// The complete file of each kernel, with guesses and questions.
 #[test]
 fn every_operator_gets_its_task() {
     let Some(bench) = Bench::new() else { return };
@@ -92,12 +92,12 @@ fn every_operator_gets_its_task() {
     assert_eq!(json["reference"], serde_json::json!({ "file": "mystery_reference.py", "kept": true }));
     assert_eq!(json["next"], "warpproof gate mystery.toml");
     assert!(json["questions"][0].as_str().unwrap().contains("what does `mystery` compute?"), "{json:#}");
-    // What nobody can guess is asked for in a file of its own.
+    // An unknown operator gets a Python file to complete.
     let python = fs::read_to_string(bench.dir.path().join("mystery_reference.py")).unwrap();
     assert!(python.contains("def reference(a, index, count, entries):"), "{python}");
 }
 
-/// Two kernels of one file are two tasks, and their own lines tell how many threads they take.
+/// Two kernels of one file are two tasks, and each kernel's own lines determine its number of threads.
 #[test]
 fn each_kernel_of_a_file_is_a_task() {
     let Some(bench) = Bench::new() else { return };
@@ -130,13 +130,13 @@ fn what_cannot_be_written_is_said() {
     let refused = init(&bench, &own.join("struct.cu"), &[]).exits(2);
     assert!(refused.err.contains("parameter `p` is a `Params`"), "{}", refused.err);
     assert!(!bench.dir.path().join("struct.toml").exists());
-    // A file that is there is kept, unless it may go.
+    // An existing file is kept, unless it may be overwritten.
     fs::write(bench.dir.path().join("saxpy.toml"), "mine").unwrap();
     let kept = init(&bench, &own.join("saxpy.cu"), &[]).exits(2);
     assert!(kept.err.contains("saxpy.toml already exists") && kept.err.contains("--force"), "{}", kept.err);
     assert_eq!(fs::read_to_string(bench.dir.path().join("saxpy.toml")).unwrap(), "mine");
     written(&bench, &own.join("saxpy.cu"), &["--force"]);
-    // Elsewhere, the kernel is named from there; the user's word on the operator stands.
+    // In another directory, the path to the kernel is relative to it; the user's operator is used.
     fs::create_dir(bench.dir.path().join("tasks")).unwrap();
     init(&bench, &own.join("saxpy.cu"), &["-o", "tasks/a.toml", "--operator", "custom"]).exits(0);
     let text = fs::read_to_string(bench.dir.path().join("tasks/a.toml")).unwrap();
@@ -144,7 +144,7 @@ fn what_cannot_be_written_is_said() {
     assert!(bench.dir.path().join("tasks/a_reference.py").exists());
     let wrong = init(&bench, &own.join("saxpy.cu"), &["--operator", "sofmax"]).exits(2);
     assert!(wrong.err.contains("expected one of softmax, layer_norm, gemm"), "{}", wrong.err);
-    // A name alone decides nothing: what computes something else is left to its author.
+    // A name alone is not sufficient: a kernel that computes something else gets a custom reference.
     let wrong = "__global__ void gelu(const float* in, float* out, int n) {\n\
         int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i < n) out[i] = in[i] * in[i] * in[i];\n}\n";
     fs::write(bench.dir.path().join("gelu.cu"), wrong).unwrap();
@@ -156,12 +156,12 @@ fn what_cannot_be_written_is_said() {
     let python = fs::read_to_string(bench.dir.path().join("gelu_reference.py")).unwrap();
     assert!(python.contains("def reference(in_, n):"), "{python}");
     let forced = bench.run(["init", "gelu.cu", "--operator", "elementwise", "--force"]).exits(0).out;
-    assert!(forced.contains("the kernel is wrong, or it is not elementwise"), "{forced}");
+    assert!(forced.contains("the kernel is wrong, or the operator is not elementwise"), "{forced}");
     let many = init(&bench, &root().join("corpus/cuda/templates.cu"), &[]).exits(2);
     assert!(many.err.contains("select one with --kernel"), "{}", many.err);
 }
 
-/// A kernel of the trial in the book, from `init` to a verdict: nothing is edited but the body of a reference.
+/// A kernel of the trial in the book, from `init` to a verdict: only the body of a reference is edited.
 fn trial(file: &str) {
     let Some(bench) = Bench::new() else { return };
     let trial = root().join("tasks/trial");

@@ -1,12 +1,12 @@
-//! Runs of the gate that are killed or interrupted: the ledger stays sound, nothing that was written is lost, and whoever
-//! resumes comes to the verdicts of a run that nobody disturbed.
+//! Runs of the gate that are killed or interrupted: the ledger stays valid, no written record is lost, and
+//! a resumed run reaches the verdicts of an uninterrupted one.
 //!
-//! `WARPPROOF_TEST_KILLS` says at how many moments; `cargo xtask kills` sets it to 300.
+//! `WARPPROOF_TEST_KILLS` sets the number of kills; `cargo xtask kills` sets it to 300.
 #![cfg(unix)]
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, says what it did, and why it is skipped"
+    reason = "a test fails by panicking, and reports its progress and why it is skipped"
 )]
 
 mod bench;
@@ -25,11 +25,12 @@ use warpproof_evidence::ledger::{Index, Ledger};
 use warpproof_evidence::record::Body;
 
 const VARIABLE: &str = "WARPPROOF_TEST_KILLS";
-/// Moments where nobody asks for more.
+/// The default number of kills.
 const KILLS: usize = 40;
 /// How often the processes of one ledger are killed before they may finish.
 const WAVES: usize = 2;
-/// What each process judges beside the honest kernel, which all of them judge at once.
+/// The candidate that each process evaluates in addition to the honest kernel, which all of them evaluate
+/// concurrently.
 const PROCESSES: [&str; 4] = ["race", "keyed-to-shape", "keyed-to-seed", "memo"];
 
 fn tasks() -> std::path::PathBuf {
@@ -48,7 +49,7 @@ fn write_tasks(bench: &Bench) {
     let mark = "[[candidate]]\n";
     let mut pieces = text.split(mark);
     let head = pieces.next().unwrap();
-    // The candidate that sets the dead toggle is left out, so nobody is to answer for it.
+    // The candidate that sets the toggle without effect is left out, so no candidate sets that toggle.
     let (before, toggle) = head.split_once("[[toggle]]").unwrap();
     let head = [before, "[target]", toggle.split_once("[target]").unwrap().1].concat();
     let candidates: Vec<&str> = pieces.collect();
@@ -70,7 +71,7 @@ fn gate(bench: &Bench, name: &str, ledger: &str) -> Command {
     command
 }
 
-/// What a run says of each candidate: its verdict, and how its stages ended.
+/// The result of a run for each candidate: its verdict, and the outcomes of its stages.
 fn verdicts(run: &Value) -> Vec<String> {
     let all = run["candidates"].as_array().unwrap().iter().map(|one| {
         let stages = one["stages"].as_array().unwrap().iter();
@@ -81,19 +82,19 @@ fn verdicts(run: &Value) -> Vec<String> {
     all.collect()
 }
 
-/// All processes at once, to their ends.
+/// Runs all processes concurrently, to their ends.
 fn finish(bench: &Bench, ledger: &str) -> Vec<Value> {
     let running = PROCESSES.map(|name| gate(bench, name, ledger).spawn().unwrap());
     running.map(|child| Run::of(&child.wait_with_output().unwrap()).exits(1).json()).to_vec()
 }
 
-/// The records that are there to be read, which is what was acknowledged.
+/// The readable records, which are the acknowledged ones.
 fn written(path: &Path) -> BTreeSet<Hash> {
     let Ok(ledger) = Ledger::open(path) else { return BTreeSet::new() };
     ledger.records().unwrap().map(|record| record.unwrap().hash).collect()
 }
 
-/// That the ledger is sound and holds all of these.
+/// Asserts that the ledger is valid and holds all of these.
 fn check(path: &Path, known: &BTreeSet<Hash>, kills: usize) {
     let Ok(ledger) = Ledger::open(path) else {
         assert!(known.is_empty(), "after kill {kills} the ledger is gone");
@@ -106,7 +107,7 @@ fn check(path: &Path, known: &BTreeSet<Hash>, kills: usize) {
     assert!(lost.is_empty(), "after kill {kills}: {lost:?}");
 }
 
-/// That every run in the ledger came to a verdict on each of its candidates.
+/// Asserts that every run in the ledger has a verdict for each of its candidates.
 fn all_are_decided(path: &Path) -> usize {
     let ledger = Ledger::open(path).unwrap();
     let mut open = BTreeSet::new();
@@ -127,7 +128,7 @@ fn all_are_decided(path: &Path) -> usize {
     runs
 }
 
-/// Kills a process, unless it has ended. Says whether it was killed.
+/// Kills a process, unless it has exited. Returns whether it was killed.
 fn kill(child: &mut Child) -> bool {
     let alive = child.try_wait().unwrap().is_none();
     child.kill().unwrap();
@@ -140,7 +141,7 @@ fn nothing_is_lost_by_kill_and_resuming_gives_the_same_verdicts() {
     let Some(bench) = Bench::new() else { return };
     let wanted = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok()).unwrap_or(KILLS);
     write_tasks(&bench);
-    // Once to fill the compiler's cache, once for the time that it takes.
+    // One run fills the compiler's cache, another one measures the time.
     let undisturbed: Vec<_> = finish(&bench, "first").iter().map(verdicts).collect();
     let began = Instant::now();
     assert_eq!(finish(&bench, "second").iter().map(verdicts).collect::<Vec<_>>(), undisturbed);
@@ -172,7 +173,7 @@ fn nothing_is_lost_by_kill_and_resuming_gives_the_same_verdicts() {
                 } else {
                     late += 1;
                 }
-                // The others go on writing while this is looked at.
+                // The others continue to write during this check.
                 check(&path, &known, kills);
             }
         }
@@ -184,10 +185,7 @@ fn nothing_is_lost_by_kill_and_resuming_gives_the_same_verdicts() {
         check(&path, &known, kills);
         runs += all_are_decided(&path);
         records += written(&path).len();
-        assert!(
-            finish(&bench, &name).iter().all(|again| again["steps_done"] == 0),
-            "something is left to do"
-        );
+        assert!(finish(&bench, &name).iter().all(|again| again["steps_done"] == 0), "some work must be left");
         ledgers += 1;
     }
     println!(
@@ -226,7 +224,7 @@ fn an_interrupt_ends_the_step_under_way_and_resuming_completes() {
     let verdicts: Vec<&Value> =
         resumed["candidates"].as_array().unwrap().iter().map(|one| &one["verdict"]).collect();
     assert_eq!(verdicts, ["PROVISIONAL", "PROVISIONAL"]);
-    // What was done is not done again.
+    // Finished steps are not repeated.
     let after = parts();
     let keys: BTreeSet<Hash> = after.iter().map(|step| step.key).collect();
     assert_eq!(keys.len(), after.len());

@@ -1,9 +1,9 @@
-//! What a launch can express: instances of templates, structs with pointers, aliases, variables of the module, cooperative
-//! launches, and several kernels in order. In every command, and in tasks of the gate.
+//! Launches of every command and of tasks: instances of templates, structs with pointers, aliases,
+//! variables of the module, cooperative launches, and several kernels in order.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says why it is skipped"
+    reason = "a test fails by panicking, and reports why it is skipped"
 )]
 
 mod bench;
@@ -13,7 +13,7 @@ use std::fs;
 use bench::{Bench, Run};
 use serde_json::Value;
 
-/// A bench with a kernel's file; `None` where the test must be skipped.
+/// A bench with a kernel's file; `None` if the test must be skipped.
 fn with(name: &str, text: &str) -> Option<Bench> {
     let bench = Bench::new()?;
     fs::write(bench.dir.path().join(name), text).unwrap();
@@ -51,7 +51,7 @@ fn a_template_kernel_is_launched_by_its_spelling_in_every_command() {
     }
     let built = run(&bench, &["build", "scale.cu", "--kernel", "ops::scale<float, 64>"]).exits(0);
     assert!(built.out.contains("ops::scale<float, 64>") && !built.out.contains("twice"), "{}", built.out);
-    // The file itself may name it.
+    // The file itself may name the instance.
     let line = "//@launch: kernel=ops::scale<int, 32> grid=2 block=32 arg=x:i32[64]=iota arg=by:i32=5\n";
     fs::write(bench.dir.path().join("line.cu"), format!("{line}{SCALE}")).unwrap();
     let done = run(&bench, &["run", "line.cu", "--print", "x:3"]).exits(0);
@@ -71,7 +71,7 @@ fn a_kernel_that_cannot_be_named_is_explained() {
     let args = ["--block", "4", "--kernel", "twice(int*)", "--arg", "x:i32[4]=[1,2,3,4]", "--print", "x"];
     let done = run(&bench, &[&["run", "scale.cu"][..], &args].concat()).exits(0);
     assert_eq!(done.out, "x: i32[4] = 2 4 6 8\n");
-    // What is wrong with the source comes before what is wrong with the name.
+    // Errors in the source are reported before errors in the name.
     fs::write(bench.dir.path().join("bad.cu"), "template <int N> __global__ void k(int *x) { *x = M; }")
         .unwrap();
     let err = run(&bench, &["run", "bad.cu", "--block", "1", "--kernel", "k<3>"]).exits(1).err;
@@ -109,7 +109,7 @@ fn a_struct_with_pointers_is_passed_by_value() {
     let placed =
         "p:{x@0:in:f32[50]=iota, y@16:out:f32[50], k@24:i16=10, scale@32:f64=0.5, n@40:i32=50, pad@44:i32=0}";
     assert_eq!(of(placed, "run").exits(0).out, "p.y: f32[50] = 10.0 10.5 11.0 … (47 more)\n");
-    // Both layouts are shown where the sizes differ.
+    // If the sizes differ, both layouts are shown.
     let err = of("p:{x:in:f32[50]=iota, y:out:f32[50], n:i32=50}", "run").exits(2).err;
     assert!(err.contains("a struct of 24 bytes") && err.contains("has 48"), "{err}");
     assert!(err.contains("x at 0 (8 bytes), y at 8 (8 bytes), n at 16 (4 bytes)"), "{err}");
@@ -136,7 +136,7 @@ fn two_arguments_can_be_the_same_array() {
     assert!(of("y:=x", "run").exits(0).out.starts_with("x: f32[64] = 1.0 2.0 3.0"));
     of("y:=x", "check").exits(0);
     assert!(of("y:=x+32", "run").exits(0).out.contains(" 31.0 1.0 2.0 "), "{}", of("y:=x+32", "run").out);
-    // Warps of one block race where the ranges overlap.
+    // Warps of one block race if the ranges overlap.
     let wide = [
         "check",
         "add.cu",
@@ -178,12 +178,12 @@ fn variables_of_the_module_are_set_before_the_launch() {
     let done = run(&bench, &["run", "blur.cu", "--symbol", "coef:f32[3]=ones", "--print", "y:3"]).exits(0);
     assert_eq!(done.out, "y: f32[32] = 3.0 6.0 9.0 … (29 more)\n");
     let err = run(&bench, &["run", "blur.cu", "--symbol", "coef:f32[2]=ones"]).exits(2).err;
-    assert!(err.contains("variable `filter::coef` has 12 bytes, found 8"), "{err}");
+    assert!(err.contains("expected 12 bytes for variable `filter::coef`, found 8"), "{err}");
     let err = run(&bench, &["run", "blur.cu", "--symbol", "weights:f32=1"]).exits(2).err;
     assert!(err.contains("no variable `weights`") && err.contains("variables: filter::coef, shift"), "{err}");
 }
 
-/// Each block reads what another block wrote before the barrier of the grid.
+/// Each block reads data that another block wrote before the barrier of the grid.
 const EXCHANGE: &str = "\
 #include <cooperative_groups.h>
 extern \"C\" __global__ void exchange(float *x, float *y)
@@ -210,13 +210,14 @@ fn a_cooperative_launch_synchronizes_its_grid() {
     for command in ["counters", "explain"] {
         of("exchange.cu", command, &["--cooperative"]).exits(0);
     }
-    // The barrier orders what blocks write and read; without it they race.
+    // The barrier orders writes and reads of blocks; without it they race.
     of("exchange.cu", "check", &["--cooperative"]).exits(0);
     of("exchange.cu", "check", &["--cooperative", "--schedules", "4"]).exits(0);
     fs::write(bench.dir.path().join("racy.cu"), EXCHANGE.replace("SYNC", "__syncthreads();")).unwrap();
     let err = of("racy.cu", "check", &["--cooperative"]).exits(1).err;
     assert!(err.contains("global-race"), "{err}");
-    // A kernel that calls grid.sync() is launched cooperatively unless the launch line says otherwise.
+    // A kernel that calls grid.sync() is launched cooperatively, unless the launch line sets
+    // cooperative=false.
     for command in ["run", "check"] {
         of("exchange.cu", command, &[]).exits(0);
     }
@@ -243,7 +244,7 @@ fn a_cooperative_launch_synchronizes_its_grid() {
         "y:=x",
     ];
     let err = run(&bench, &large).exits(2).err;
-    assert!(err.contains("at most 58 blocks of 1024 threads are resident on an"), "{err}");
+    assert!(err.contains("at most 58 blocks of 1024 threads can be resident on an"), "{err}");
     assert!(err.contains("CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"), "{err}");
 }
 
@@ -281,7 +282,7 @@ fn launch_lines_that_share_arrays_run_in_order() {
     let done = run(&bench, &["run", "sum.cu", "--print", "all", "--print", "sums"]).exits(0);
     assert_eq!(done.out, "all: f32[1] = 4256.0\nsums: f32[4] = 64.0 64.0 64.0 64.0\n");
     assert_eq!(done.err.lines().count(), 2, "{}", done.err);
-    // Naming the second kernel runs the first as well: it makes the array.
+    // Naming the second kernel also runs the first, which creates the array.
     let done = run(&bench, &["run", "sum.cu", "--kernel", "total", "--json"]).exits(0).json();
     assert_eq!(
         (&done["kernel"], &done["launches"][0]["kernel"]),
@@ -291,7 +292,7 @@ fn launch_lines_that_share_arrays_run_in_order() {
     let counted = run(&bench, &["counters", "sum.cu", "--json"]).exits(0).json();
     assert_eq!(counted["launches"].as_array().unwrap().len(), 2);
     run(&bench, &["explain", "sum.cu", "--launch-line", "2"]).exits(0);
-    // What the first kernel leaves out is reported there.
+    // Elements that the first kernel does not write are reported there.
     let text = PIPELINE.replace("sums[blockIdx.x] = s[0]", "if (blockIdx.x) sums[blockIdx.x] = s[0]");
     fs::write(bench.dir.path().join("short.cu"), text).unwrap();
     assert!(run(&bench, &["check", "short.cu"]).exits(1).err.contains("unwritten"));

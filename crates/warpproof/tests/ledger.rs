@@ -2,7 +2,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says why it is skipped"
+    reason = "a test fails by panicking, and reports why it is skipped"
 )]
 
 mod bench;
@@ -18,7 +18,7 @@ use warpproof_evidence::ledger::Ledger;
 use bench::{Bench, Run};
 use ladder::{Book, RUN, climb, climb_on};
 
-/// The ledger that the book's page shows.
+/// The ledger that is shown in the book.
 fn sample() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../book/samples/ladder")
 }
@@ -47,7 +47,7 @@ fn run(bench: &Bench, line: &str) -> Run {
     bench.run(line.split_whitespace())
 }
 
-/// `WARPPROOF_BLESS=1` writes the sample anew; its hashes change then, and the book's page with them.
+/// `WARPPROOF_BLESS=1` writes the sample again; then its hashes and the book's page change.
 #[test]
 fn the_sample_is_what_its_builder_makes() {
     if std::env::var_os("WARPPROOF_BLESS").is_some() {
@@ -56,7 +56,7 @@ fn the_sample_is_what_its_builder_makes() {
     }
     let dir = tempfile::tempdir().unwrap();
     climb_on(climb(Book::on(&Ledger::create(dir.path()).unwrap())));
-    // Names of records differ with the segment; all else is the same.
+    // Names of records depend on the segment; everything else is deterministic.
     let bodies = |root: &Path| -> Vec<String> {
         let ledger = Ledger::open(root).unwrap();
         ledger.records().unwrap().map(|record| record.unwrap().body.to_string()).collect()
@@ -146,14 +146,14 @@ fn show_gives_a_record_and_its_objects() {
         wrong.err
     );
     assert!(run(&bench, "show 0000000000000000").exits(2).err.contains("`warpproof log` lists the records"));
-    assert!(run(&bench, "show xyz").exits(2).err.contains("is not the start of a hash"));
-    // Objects are held to their names.
+    assert!(run(&bench, "show xyz").exits(2).err.contains("lowercase hexadecimal digits, found `xyz`"));
+    // Objects must match their names.
     let hash = warpproof_evidence::hash::Hash::of(ladder::ptx("n2-mma").as_bytes());
     let ledger = Ledger::open(bench.dir.path().join(".warpproof/ledger")).unwrap();
     fs::write(ledger.object_path(&hash), "another program").unwrap();
     let run = run(&bench, &format!("show {build} --object ptx")).exits(1);
     assert_eq!(run.out, "");
-    assert!(run.err.contains("are not those it is named by"), "{}", run.err);
+    assert!(run.err.contains("do not match its hash"), "{}", run.err);
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn verify_names_everything_that_is_wrong() {
     let segments = bench.dir.path().join(".warpproof/ledger/segments");
     let segment = fs::read_dir(&segments).unwrap().next().unwrap().unwrap().path();
     let text = fs::read_to_string(&segment).unwrap();
-    // A figure is made better, and a stranger is put beside it.
+    // Improves a figure, and adds an unknown file next to it.
     fs::write(&segment, text.replacen("0.0123", "0.0023", 1)).unwrap();
     fs::write(segments.join("stranger.txt"), "x").unwrap();
     let broken = run(&bench, "verify").exits(1);
@@ -174,7 +174,7 @@ fn verify_names_everything_that_is_wrong() {
     let json = run(&bench, "verify --json").exits(1).json();
     assert_eq!((&json["schema"], &json["sound"]), (&"warpproof.verify/1".into(), &false.into()));
     assert!(json["problems"].as_array().unwrap().len() >= 2);
-    // No report is made of it.
+    // No report is made from it.
     let report = run(&bench, "report").exits(1);
     assert_eq!(report.out, "");
     assert!(report.err.contains("run `warpproof verify` to list all problems"), "{}", report.err);
@@ -280,7 +280,7 @@ fn a_comparison_has_roles() {
         ("report comparison --baseline n2-mma --candidate n2-mma", "n2-mma"),
         ("report comparison --baseline n2-mma", "requires --baseline and --candidate"),
         ("report comparison --baseline 2026-01-05-full --candidate n2-mma", "name one as RUN:CANDIDATE"),
-        ("report comparison --baseline 2026-01-04-first:n9 --candidate n2-mma", "holds nothing about `n9`"),
+        ("report comparison --baseline 2026-01-04-first:n9 --candidate n2-mma", "has no record of `n9`"),
         ("report --baseline n2-mma", "`summary` does not take --baseline"),
         ("report history --candidate n2-mma", "it covers all candidates"),
         ("report negatives --run 2026-01-05-full", "it covers all runs"),
@@ -289,7 +289,7 @@ fn a_comparison_has_roles() {
         ("report history --format junit", "with `report summary`"),
         ("report pr-comment --format html", "has only one format"),
         ("report --run nope", "no run `nope`"),
-        ("report --candidate nope", "holds nothing about `nope`"),
+        ("report --candidate nope", "has no record of `nope`"),
         ("report merge-message", "select one with --candidate"),
         ("report merge-message --candidate n4-swizzle", "its verdict is DEFER"),
     ] {

@@ -2,7 +2,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says why it is skipped"
+    reason = "a test fails by panicking, and reports why it is skipped"
 )]
 
 mod bench;
@@ -19,7 +19,7 @@ const KERNELS: &str = "
 .visible .entry touch(.param .u64 x) { ret; }
 ";
 
-/// A kernel that never ends, and that no rule recognizes: it counts.
+/// A kernel that never ends, and that no rule recognizes as endless: it counts.
 const ENDLESS: &str = r#"
 extern "C" __global__ void doubled(const float* x, float* y, int n) {
     unsigned long long rounds = 0;
@@ -109,7 +109,7 @@ fn arrays_of_more_than_a_gigabyte_are_refused_by_default() {
         let run = bench.run(args).exits(4);
         assert!(run.err.contains("--max-memory"), "{}", run.err);
     }
-    // Several schedules keep the memory three times.
+    // Several schedules hold the memory three times.
     let args = ["check", "k.ptx", "--kernel", "touch", "--block", "32", "--arg", "x:f32[100000000]"];
     assert!(bench.run(args.into_iter().chain(["--schedules", "2"])).exits(4).err.contains("--max-memory"));
 }
@@ -131,6 +131,6 @@ fn a_candidate_that_never_ends_is_inconclusive_and_names_the_flag() {
     fs::write(bench.dir.path().join("task.toml"), task(64, "k.cu")).unwrap();
     let run = bench.run(["gate", "task.toml", "--max-instructions", "1000000"]).exits(4);
     assert!(run.out.contains("raise the limit with --max-instructions"), "{}{}", run.out, run.err);
-    // The second size is not tried: it would take as long.
+    // The second size is not tried: it would take equally long.
     assert!(run.out.contains("main, "), "{}", run.out);
 }

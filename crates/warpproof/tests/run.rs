@@ -2,7 +2,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says why it is skipped"
+    reason = "a test fails by panicking, and reports why it is skipped"
 )]
 
 mod bench;
@@ -215,7 +215,11 @@ fn files_of_tensors_come_in_and_go_out() {
     let done = run(&bench, &[&nothing, "--arg", "x:f64=@y.npy"]).exits(2);
     assert!(done.err.contains("argument `x`: y.npy holds f32, not f64"), "{}", done.err);
     let done = run(&bench, &[&nothing, "--arg", "x:f32=@both.safetensors"]).exits(2);
-    assert!(done.err.contains("holds 2 tensors: say which after `#` (it holds x, y)"), "{}", done.err);
+    assert!(
+        done.err.contains("contains 2 tensors: select one with `#NAME` (it contains x, y)"),
+        "{}",
+        done.err
+    );
 }
 
 #[test]
@@ -329,24 +333,24 @@ fn cuda_out_of_bounds_is_shown_at_its_line() {
 fn a_newcomer_is_told_what_to_do() {
     let bench = Bench::bare();
     let kernel = bench.kernel("run_saxpy.ptx");
-    // A file that cannot be written takes nothing from what was computed.
+    // A file that cannot be written does not affect the results.
     let done = run(&bench, &[&kernel, "--out", "y=gone/y.npy", "--print", "y:2"]).exits(2);
     assert_eq!(done.out, "y: f32[50] = 1.0 3.0 … (48 more)\n");
     assert!(done.err.contains("cannot write gone/y.npy"), "{}", done.err);
     let done = run(&bench, &[&kernel, "--arch", "sm_999"]).exits(2);
     assert!(done.err.contains("expected one of sm_70, "), "{}", done.err);
     let done = bench.run(["selftest", "mma"]).exits(2);
-    assert!(done.err.contains("a part of them comes with the source"), "{}", done.err);
+    assert!(done.err.contains("some of them are in the source"), "{}", done.err);
     bench.run(["build", &kernel, "--shared", "1024", "--toolchain", "."]).exits(2);
     let text = fs::read_to_string(bench.dir.path().join(&kernel)).unwrap();
     fs::write(bench.dir.path().join("mangled.ptx"), text.replace("saxpy", "_Z5saxpyjfPKfPf")).unwrap();
     let args = ["mangled.ptx", "--kernel", "saxpy", "--block", "32", "--arg", "n:u64=1", "--arg", "a:f32=1"];
     let done = run(&bench, &[&args[..], &["--arg", "x:f32[1]", "--arg", "y:f32[1]"]].concat()).exits(2);
-    assert!(done.err.contains("a value of 8 bytes, and it takes `unsigned int`"), "{}", done.err);
+    assert!(done.err.contains("expected `unsigned int`, found a value of 8 bytes"), "{}", done.err);
     assert!(done.err.contains("saxpy(unsigned int, float, float const*, float*)"), "{}", done.err);
 }
 
-/// A part of the vectors that is committed with the software GPU.
+/// The vectors that are committed with the software GPU.
 fn vectors() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../sim/tests/vectors")
 }
@@ -387,7 +391,7 @@ fn one_wrong_bit_is_seen() {
     assert!(done.err.contains("silicon/bf16.txt"), "{}", done.err);
     fs::write(copy.join("mma-ada.jsonl"), "{}\n").unwrap();
     let done = bench.run(["selftest", "mma", "vectors"]).exits(2);
-    assert!(done.err.contains("the vectors are damaged: no `op`"), "{}", done.err);
+    assert!(done.err.contains("invalid vectors: no `op`"), "{}", done.err);
     let done = bench.run(["selftest", "mma", "gone"]).exits(2);
     assert!(done.err.contains("cannot read gone/mma-ada.jsonl"), "{}", done.err);
     bench.run(["selftest", "mma", "gone", "--json"]).exits(2);

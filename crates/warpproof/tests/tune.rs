@@ -1,10 +1,10 @@
-//! `warpproof tune` as a user runs it: a search finds what the whole space has, a variant that is fast and wrong does not win,
-//! and a search that was killed is run again to the same table.
+//! Runs `warpproof tune` like a user: a search finds the best of the whole space, a fast but wrong variant
+//! does not win, and a killed search gives the same table when it is run again.
 #![cfg(unix)]
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and says why it is skipped"
+    reason = "a test fails by panicking, and reports why it is skipped"
 )]
 
 mod bench;
@@ -31,7 +31,7 @@ fn a_search_finds_the_best_that_is_right_and_is_resumed_after_a_kill() {
         bench.run(["tune", "task.toml", "--search", "grid", "--ledger", "grid", "--json"]).exits(0).json();
     let count = whole["combinations"].as_u64().unwrap();
     assert_eq!(whole["evaluations"].as_array().unwrap().len(), usize::try_from(count).unwrap());
-    // Those that leave a tile out are faster, and the stage that refuses them is the one that compares values.
+    // Variants that skip a tile are faster; the stage correct rejects them.
     let winner = &whole["winner"];
     assert_eq!(winner["settings"]["CHEAT"], "0", "{winner}");
     assert_eq!(winner["verdict"], "PROVISIONAL", "{winner}");
@@ -41,7 +41,7 @@ fn a_search_finds_the_best_that_is_right_and_is_resumed_after_a_kill() {
     assert_eq!(refusals, ["budget", "correct"], "{whole}");
     assert!(whole["dead"].as_array().unwrap().iter().any(|dead| dead[0] == "IDLE"), "{}", whole["dead"]);
 
-    // The same seed gives the same search, in another ledger too.
+    // The same seed gives the same search, also in another ledger.
     let evolve = |ledger: &str, seed: &str| {
         let mut command = bench.command();
         command.args(["tune", "task.toml", "--seed", seed, "--budget", "16", "--ledger", ledger, "--json"]);
@@ -54,7 +54,7 @@ fn a_search_finds_the_best_that_is_right_and_is_resumed_after_a_kill() {
     assert_eq!(once["evaluations"].as_array().unwrap().len(), 16);
     assert_eq!(once["winner"]["settings"]["CHEAT"], "0");
 
-    // Killed at some moments, then run to its end.
+    // Killed at some moments, then run to the end.
     let began = Instant::now();
     Run::of(&evolve("three", "7").output().unwrap()).exits(0);
     let takes = began.elapsed();
@@ -71,13 +71,13 @@ fn a_search_finds_the_best_that_is_right_and_is_resumed_after_a_kill() {
     assert_eq!(table(&resumed), table(&once));
     bench.run(["verify", "--ledger", "four"]).exits(0);
 
-    // What is known is not done again.
+    // Known results are not computed again.
     let known =
         bench.run(["tune", "task.toml", "--seed", "7", "--budget", "16", "--ledger", "four"]).exits(0);
     assert!(known.err.contains("0 evaluated now, 16 cached"), "{}", known.err);
-    assert!(known.out.contains("predicted") && known.out.contains("IDLE does nothing"), "{}", known.out);
+    assert!(known.out.contains("predicted") && known.out.contains("IDLE has no effect"), "{}", known.out);
 
-    // The command that it names runs the winner.
+    // The printed command runs the winner.
     let name = resumed["winner"]["candidate"].as_str().unwrap();
     assert!(known.out.contains(&format!("warpproof gate task.toml '{name}'")), "{}", known.out);
     let gated = bench.run(["gate", "task.toml", name, "--ledger", "four", "--json"]).exits(0).json();
@@ -96,14 +96,14 @@ fn what_cannot_be_searched_is_said() {
         bench.run(["tune", "task.toml"]).exits(code).err
     };
     let said = told(text.split_once("[[space]]").unwrap().0.to_owned(), 2);
-    assert!(said.contains("declares no space"), "{said}");
+    assert!(said.contains("declares no [[space]]"), "{said}");
     let said = told(text.replace("PAD = [0, 4]", "PADDING = [0, 4]"), 2);
     assert!(said.contains("`PADDING` is neither a toggle nor a define"), "{said}");
     let said = told(text.replace("\"BM / TM * (BN / TN) >= 32\"", "\"BM < 0\""), 2);
-    assert!(said.contains("leave no combination"), "{said}");
+    assert!(said.contains("exclude every combination"), "{said}");
     let said = told(text.replace(">= 32\"", "> BQ\""), 2);
     assert!(said.contains("`BQ` is not known here"), "{said}");
-    // Every variant leaves a tile out: nobody wins.
+    // Every variant skips a tile, so no variant wins.
     let said = told(text.replace("CHEAT = [0, 1]", "CHEAT = [1]").replace("CHEAT = 0", "CHEAT = 1"), 1);
     assert!(!said.contains("error"), "{said}");
     fs::write(&path, text).unwrap();

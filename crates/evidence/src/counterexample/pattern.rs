@@ -15,7 +15,8 @@ pub(super) fn sentence(wrong: &[bool], dims: &[usize], axes: &[String]) -> Strin
     let all = wrong.len();
     let some = format!("{count} of {all} elements are wrong");
     if count == 0 {
-        return "every element is within its own limit; the errors of all together are too large".to_owned();
+        return "every element is within its limit, but the overall error (RMSE or bias) is too large"
+            .to_owned();
     }
     if count == all {
         return format!("every element is wrong ({count})");

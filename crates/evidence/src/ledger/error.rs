@@ -81,35 +81,37 @@ impl fmt::Display for LedgerError {
             Self::Foreign(path) => {
                 write!(
                     f,
-                    "{} is not a ledger: its file FORMAT does not say `warpproof ledger`",
+                    "{} is not a ledger: its file FORMAT does not contain `warpproof ledger`",
                     path.display()
                 )
             }
             Self::Version(path, version) => write!(
                 f,
-                "{} is a ledger of version {version}, and this warpproof knows version {} only",
+                "{} is a ledger of version {version}; this warpproof supports only version {}",
                 path.display(),
                 super::VERSION
             ),
             Self::Damaged(problem) => write!(f, "the ledger is damaged: {problem}"),
-            Self::Invalid(invalid) => write!(f, "the record may not be written: {invalid}"),
-            Self::NoSuchObject(hash) => write!(f, "the ledger holds no object {hash}"),
-            Self::DamagedObject(hash) => write!(f, "the bytes of object {hash} are not those it is named by"),
-            Self::TooLarge { what, bytes, limit } => {
-                write!(f, "{what} has {bytes} bytes, and the ledger takes {limit} at most")
+            Self::Invalid(invalid) => write!(f, "invalid record: {invalid}"),
+            Self::NoSuchObject(hash) => write!(f, "the ledger has no object {hash}"),
+            Self::DamagedObject(hash) => {
+                write!(f, "object {hash} is damaged: its bytes do not match its hash")
             }
-            Self::NoSuchRecord(name) => write!(f, "the ledger holds no record {name}"),
+            Self::TooLarge { what, bytes, limit } => {
+                write!(f, "{what} has {bytes} bytes; the maximum is {limit}")
+            }
+            Self::NoSuchRecord(name) => write!(f, "the ledger has no record {name}"),
             Self::Ambiguous(prefix, some) => {
                 write!(f, "several records start with {prefix}:")?;
                 some.iter().try_for_each(|hash| write!(f, " {hash}"))
             }
             Self::NotAPrefix(text) => write!(
                 f,
-                "`{text}` is not the start of a hash: {} to {} lowercase hexadecimal digits",
+                "expected {} to {} lowercase hexadecimal digits, found `{text}`",
                 super::MIN_PREFIX,
                 Hash::DIGITS
             ),
-            Self::Export(why) => write!(f, "the table could not be written: {why}"),
+            Self::Export(why) => write!(f, "cannot write the table: {why}"),
         }
     }
 }

@@ -28,7 +28,7 @@ pub fn read_segment(id: &str, text: &[u8]) -> Result<Vec<Record>, Problem> {
         return Err(problem(None, Fault::Stray));
     }
     let Some(lines) = text.strip_suffix(b"\n") else {
-        return Err(problem(None, Fault::NotARecord("it does not end with a whole line".to_owned())));
+        return Err(problem(None, Fault::NotARecord("the last line is incomplete".to_owned())));
     };
     let (name, mut before) = (Arc::<str>::from(id), Before::Nothing);
     let (mut records, mut offset, mut number) = (Vec::new(), 0_u64, 0_u64);
@@ -46,7 +46,7 @@ pub fn read_segment(id: &str, text: &[u8]) -> Result<Vec<Record>, Problem> {
         if let Parents::Heads(heads) = &record.parents
             && !heads.is_sorted_by(|a, b| a < b)
         {
-            return Err(wrong(Fault::NotARecord("its heads are not in order".to_owned())));
+            return Err(wrong(Fault::NotARecord("its heads are not sorted".to_owned())));
         }
         offset = offset.saturating_add(u64::try_from(line.len()).unwrap_or(u64::MAX)).saturating_add(1);
         before = Before::Record(record.hash);

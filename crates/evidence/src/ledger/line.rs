@@ -72,22 +72,22 @@ impl fmt::Display for Fault {
             Self::NotARecord(why) => write!(f, "not a record: {why}"),
             Self::Version(version) => write!(
                 f,
-                "a record of version {version}, and this warpproof knows version {} only",
+                "a record of version {version}; this warpproof supports only version {}",
                 super::VERSION
             ),
-            Self::Changed => f.write_str("the line was changed: its bytes do not have the hash it ends with"),
+            Self::Changed => f.write_str("the line was changed: its bytes do not match the hash at its end"),
             Self::TooLong => write!(f, "the line has more than {MAX_LINE} bytes"),
             Self::BrokenChain => f.write_str("the record does not follow the line before it"),
-            Self::Misplaced => f.write_str("a segment has its heads in its first line and nowhere else"),
-            Self::Renamed(id) => write!(f, "the segment was written as {id}"),
-            Self::ChangedEnd => f.write_str("a whole record is followed by something else than a newline"),
+            Self::Misplaced => f.write_str("heads must be in the first line of a segment, and only there"),
+            Self::Renamed(id) => write!(f, "the file was renamed: the segment was written as {id}"),
+            Self::ChangedEnd => f.write_str("expected a newline after the last record"),
             Self::MissingRecord(role, hash) => {
                 write!(f, "the record {hash}, its {role}, is not in the ledger")
             }
             Self::MissingObject(name, hash) => {
                 write!(f, "the object {hash}, its {name}, is not in the ledger")
             }
-            Self::ChangedObject => f.write_str("the object's bytes are not those it is named by"),
+            Self::ChangedObject => f.write_str("the object's bytes do not match its hash"),
             Self::Unsupported(record, why) => {
                 write!(f, "verdict {} does not follow from its steps: {why}", record.short())
             }
@@ -190,7 +190,7 @@ pub(super) fn decode(line: &[u8]) -> Result<Decoded, Fault> {
         }
     }
     let (hash, sealed) =
-        claimed(line).ok_or_else(|| Fault::NotARecord("it does not end with its hash".to_owned()))?;
+        claimed(line).ok_or_else(|| Fault::NotARecord("the line does not end with its hash".to_owned()))?;
     if Hash::of(sealed) != hash {
         return Err(Fault::Changed);
     }
@@ -201,7 +201,7 @@ pub(super) fn decode(line: &[u8]) -> Result<Decoded, Fault> {
     let parents = match (envelope.prev, envelope.heads) {
         (Some(prev), None) => Parents::Prev(prev),
         (None, Some(heads)) => Parents::Heads(heads),
-        _ => return Err(Fault::NotARecord("it must have either heads or a prev".to_owned())),
+        _ => return Err(Fault::NotARecord("expected either `heads` or `prev`".to_owned())),
     };
     let body = Body::from_json(envelope.body).map_err(Fault::NotARecord)?;
     Ok(Decoded { hash, parents, segment: envelope.segment, body })

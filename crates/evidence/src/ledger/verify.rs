@@ -151,7 +151,8 @@ impl Verifier<'_> {
         }
         for (name, _) in entries(self.ledger.root())? {
             if name.starts_with(TEMPORARY) {
-                self.report.notice(format!("{name}: left by a process that was stopped while writing"));
+                self.report
+                    .notice(format!("{name}: temporary file of a process that was stopped while writing"));
             } else if ![FORMAT, ATTRIBUTES, "segments", "objects"].contains(&name.as_str()) {
                 self.report.notice(format!("{name}: {}", Fault::Stray));
             }
@@ -188,7 +189,7 @@ impl Verifier<'_> {
                 self.report.problem(segment.problem(Some(tail.line), Fault::ChangedEnd));
             } else if tail.bytes > 0 {
                 let (file, line, bytes) = (file_name(&segment.id), tail.line, tail.bytes);
-                let what = "of a record that was cut off, and never acknowledged";
+                let what = "of a truncated record that was never acknowledged";
                 self.report.notice(format!("{file}:{line}: {bytes} bytes {what}"));
             } else if tail.line == 0 {
                 self.report.notice(format!("{}: empty", file_name(&segment.id)));
@@ -218,7 +219,7 @@ impl Verifier<'_> {
             if let Parents::Heads(heads) = &record.parents
                 && !heads.is_sorted_by(|a, b| a < b)
             {
-                let fault = Fault::NotARecord("its heads are not in order".to_owned());
+                let fault = Fault::NotARecord("its heads are not sorted".to_owned());
                 self.report.problem(Problem { file: record.file(), line: Some(line), fault });
             }
             for (role, hash) in record.body.references() {
@@ -289,7 +290,7 @@ impl Verifier<'_> {
 
     fn stray(&mut self, file: String) {
         if file.rsplit('/').next().is_some_and(|name| name.starts_with(TEMPORARY)) {
-            self.report.notice(format!("{file}: left by a process that was stopped while writing"));
+            self.report.notice(format!("{file}: temporary file of a process that was stopped while writing"));
         } else {
             self.report.problem(Problem { file, line: None, fault: Fault::Stray });
         }

@@ -47,7 +47,7 @@ impl Writer {
     /// Appends one record. When this returns its name, the record is on the disk.
     pub fn append(&mut self, body: &Body) -> Result<Hash, LedgerError> {
         let hashes = self.append_all(slice::from_ref(body))?;
-        hashes.first().copied().ok_or_else(|| LedgerError::Invalid(Invalid("nothing was written".into())))
+        hashes.first().copied().ok_or_else(|| LedgerError::Invalid(Invalid("no record was written".into())))
     }
 
     /// Appends several records and waits for the disk once. On failure none is acknowledged, though some may have
@@ -155,7 +155,8 @@ impl Ledger {
 
 /// 64 bits that no other writer is likely to choose.
 fn random() -> io::Result<u64> {
-    getrandom::u64().map_err(|error| io::Error::other(format!("the system has no random bytes: {error}")))
+    getrandom::u64()
+        .map_err(|error| io::Error::other(format!("cannot read random bytes from the system: {error}")))
 }
 
 #[cfg(test)]
@@ -178,7 +179,7 @@ mod tests {
         let open = writer.open.as_mut().expect("open");
         // A file that is open for reading only refuses every write.
         let path = ledger.root.join(segment::file_name(&open.id));
-        open.file = File::open(&path).expect("it is there");
+        open.file = File::open(&path).expect("the file exists");
         assert!(matches!(writer.append(&note("lost")), Err(LedgerError::Io(..))));
         // Half a line, as a full disk leaves it.
         OpenOptions::new()
@@ -187,7 +188,7 @@ mod tests {
             .and_then(|mut file| file.write_all(br#"{"v":1,"prev":"#))
             .expect("written");
         let second = writer.append(&note("second")).expect("written");
-        let report = ledger.verify().expect("it can be read");
+        let report = ledger.verify().expect("the ledger can be read");
         assert!(report.is_sound(), "{report}");
         assert_eq!(report.notices.len(), 1, "{report}");
         let hashes: Vec<Hash> = ledger.records().expect("ok").map(|r| r.expect("whole").hash).collect();
@@ -206,7 +207,7 @@ mod tests {
         writer.append(&note("small")).expect("written");
         assert!(matches!(writer.append(&large), Err(LedgerError::TooLarge { .. })));
         writer.append(&note("small")).expect("written");
-        let report = ledger.verify().expect("it can be read");
+        let report = ledger.verify().expect("the ledger can be read");
         assert_eq!(
             (report.problems.len(), report.tally.segments, report.tally.records),
             (0, 1, 2),

@@ -124,7 +124,8 @@ fn writing_is_strict() {
     assert!(!ledger.root().join("segments").exists(), "a refused record leaves nothing behind");
 }
 
-/// Every record follows its parents, whoever wrote what when, and the order is the same for every reader.
+/// Every record follows its parents, whichever process wrote them, and the order is the same for every
+/// reader.
 #[test]
 fn order_is_topological() {
     let (_directory, ledger) = ledger();
@@ -154,7 +155,7 @@ fn order_is_topological() {
     assert_sound(&ledger);
     let hashes: Vec<Hash> = read.iter().map(|record| record.hash).collect();
     assert_eq!(records(&ledger).iter().map(|record| record.hash).collect::<Vec<_>>(), hashes);
-    // The heads are what nothing comes after.
+    // The heads are the records that no other record follows.
     let parents: HashSet<Hash> = read
         .iter()
         .flat_map(|record| match &record.parents {
@@ -179,7 +180,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Two copies that went different ways become one by putting their files together, as git does.
+/// Two copies that diverged merge by combining their files, as git does.
 #[test]
 fn ledgers_merge_as_sets_of_files() {
     let (directory, ours) = ledger();
@@ -206,7 +207,7 @@ fn ledgers_merge_as_sets_of_files() {
     assert_sound(&ours);
 }
 
-/// Writers that say the same at the same moment still write records of their own.
+/// Writers that append equal content at the same time still write different records.
 #[test]
 fn equal_words_are_different_records() {
     let (_directory, ledger) = ledger();
@@ -250,7 +251,8 @@ fn prefixes_are_checked() {
     let bodies: Vec<Body> = (0..700).map(|n| note(&n.to_string(), Vec::new())).collect();
     let mut hashes = writer.append_all(&bodies).expect("written");
     hashes.sort_unstable();
-    // Of 700 hashes two start with the same four digits, all but surely: 65536 prefixes, 245 thousand pairs.
+    // Among 700 hashes, two almost certainly start with the same four digits: 65536 prefixes, 245 thousand
+    // pairs.
     let twins = hashes.windows(2).find(|pair| pair[0].to_string()[..4] == pair[1].to_string()[..4]);
     if let Some(twins) = twins {
         let prefix = &twins[0].to_string()[..4];
@@ -273,12 +275,12 @@ fn objects_are_kept_by_content() {
     fs::write(ledger.object_path(&hash), b"changed").expect("written");
     assert!(matches!(ledger.object(&hash), Err(LedgerError::DamagedObject(_))));
     assert_eq!(ledger.verify().expect("readable").problems.len(), 1);
-    ledger.put_object(b"ptx").expect("mended");
+    ledger.put_object(b"ptx").expect("repaired");
     assert_sound(&ledger);
     assert_eq!(ledger.put_object(b"").and_then(|empty| ledger.object(&empty)).expect("kept"), b"");
 }
 
-/// Whoever may read the segments may read the rest.
+/// A user who can read the segments can also read the other files.
 #[cfg(unix)]
 #[test]
 fn files_have_ordinary_permissions() {

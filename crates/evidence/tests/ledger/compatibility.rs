@@ -1,6 +1,6 @@
 //! A ledger of version 1 that was written once and must always verify and read the same.
 //!
-//! It is not to be written anew: when this fails, ledgers that people keep can no longer be read.
+//! Do not write it again: if this test fails, existing ledgers can no longer be read.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn ledger() -> Ledger {
 #[test]
 fn version_1_verifies() {
     let report = ledger().verify().expect("readable");
-    // Its MERGE was written by hand and rests on no measured speed; all else is sound.
+    // Its MERGE was written by hand and has no measured speed; everything else is valid.
     assert!(matches!(&*report.problems, [Problem { fault: Fault::Unsupported(..), .. }]), "{report}");
     insta::assert_snapshot!(report);
 }

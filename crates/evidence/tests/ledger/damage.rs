@@ -1,4 +1,4 @@
-//! Whatever is done to the files, it is found, and nothing panics.
+//! Every kind of damage to the files is detected, and nothing panics.
 
 use crate::sample::{note, run, step, verdict};
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ struct Sample {
     files: Vec<PathBuf>,
 }
 
-/// Two segments, of which the second names the end of the first, and two objects.
+/// Two segments, of which the second names the last record of the first, and two objects.
 fn sample() -> Sample {
     let directory = tempfile::tempdir().expect("a directory");
     let ledger = Ledger::create(directory.path()).expect("a ledger");
@@ -59,7 +59,7 @@ impl Sample {
     }
 }
 
-/// Does everything a reader can do. None may panic; whether they fail is theirs to say.
+/// Calls every function of a reader. None may panic; errors are allowed.
 fn read_everything(ledger: &Ledger) -> Report {
     let report = ledger.verify().expect("verify always reports");
     let _ = (report.to_string(), report.exit_code());
@@ -67,7 +67,7 @@ fn read_everything(ledger: &Ledger) -> Report {
     assert_eq!(
         Index::new(ledger).is_ok(),
         records.iter().all(Result::is_ok),
-        "an index is of all records or of none"
+        "an index has all records or none"
     );
     for record in records.into_iter().flatten() {
         let _ = show(ledger, &record.hash.to_string()).map(|shown| shown.to_string());
@@ -78,7 +78,8 @@ fn read_everything(ledger: &Ledger) -> Report {
     report
 }
 
-/// Every byte of every file of evidence, with one of its bits turned, and as what ends a line or a word.
+/// Flips one bit of every byte of every file of evidence, and replaces each byte by a newline and by a
+/// quotation mark.
 #[test]
 fn every_changed_byte_is_found() {
     let sample = sample();
@@ -99,7 +100,7 @@ fn every_changed_byte_is_found() {
     assert!(sample.report().is_sound());
 }
 
-/// A line that is taken out, doubled, or put elsewhere.
+/// A line that is removed, duplicated or moved.
 #[test]
 fn lines_have_one_place() {
     let sample = sample();
@@ -107,12 +108,12 @@ fn lines_have_one_place() {
     let (one, two) = (fs::read_to_string(first).expect("text"), fs::read_to_string(second).expect("text"));
     let lines: Vec<&str> = one.lines().collect();
     let cases = [
-        (first, format!("{}\n", lines[1]), "its first is gone"),
-        (first, format!("{}\n", lines[0]), "its last is gone, which another names"),
-        (first, format!("{}\n{}\n", lines[1], lines[0]), "turned round"),
+        (first, format!("{}\n", lines[1]), "first line removed"),
+        (first, format!("{}\n", lines[0]), "last line removed, which another segment names"),
+        (first, format!("{}\n{}\n", lines[1], lines[0]), "lines swapped"),
         (first, format!("{one}{one}"), "doubled"),
         (first, format!("{}\n\n{}\n", lines[0], lines[1]), "an empty line"),
-        (first, one.replace('\n', "\r\n"), "other ends of lines"),
+        (first, one.replace('\n', "\r\n"), "CRLF line endings"),
         (second, format!("{two}{one}"), "two segments in one file"),
         (second, one.clone(), "another segment"),
     ];
@@ -153,7 +154,7 @@ fn a_torn_tail_is_no_damage_and_no_record() {
         assert_eq!(sample.ledger.records().expect("readable").flatten().count(), 3);
         assert_eq!(sample.ledger.heads().expect("readable").len(), 1);
     }
-    // The next writer leaves it alone and starts its own segment.
+    // The next writer does not change it and starts its own segment.
     sample.ledger.writer().append(&run("r2")).expect("written");
     assert_eq!(fs::read(&last).expect("readable"), whole[..whole.len() - 1]);
     assert_eq!(sample.report().tally.records, 4);
@@ -169,7 +170,7 @@ fn objects_that_are_gone_or_strange_are_named() {
         matches!(&report.problems[..], [p] if matches!(&p.fault, Fault::MissingObject(n, _) if n == "samples"))
     );
     fs::create_dir(&object).expect("made");
-    assert_eq!(sample.report().problems.len(), 2, "a directory is no object");
+    assert_eq!(sample.report().problems.len(), 2, "a directory is not an object");
     fs::remove_dir(&object).expect("removed");
     sample.ledger.put_object(b"samples").expect("kept");
     let root = sample.ledger.root();
@@ -186,7 +187,7 @@ fn objects_that_are_gone_or_strange_are_named() {
     assert_eq!(report.exit_code(), 1);
 }
 
-/// A line as Warpproof seals it.
+/// A line with the hash that Warpproof would write.
 fn sealed(text: &str) -> String {
     format!(r#"{text},"hash":"{}"}}"#, Hash::of(text.as_bytes()))
 }
@@ -197,7 +198,7 @@ fn append(sample: &Sample, line: &str) {
     writeln!(file, "{line}").expect("written");
 }
 
-/// What a later Warpproof of the same version writes is kept and shown.
+/// Fields written by a later Warpproof of the same version are kept and shown.
 #[test]
 fn unknown_kinds_and_fields_are_kept() {
     let sample = sample();
@@ -238,11 +239,11 @@ fn a_later_version_is_named() {
     assert!(report.to_string().contains("a record of version 2"), "{report}");
     let error = Index::new(&sample.ledger).expect_err("not understood");
     assert_eq!(error.exit_code(), 3);
-    let error = sample.ledger.writer().append(&run("r2")).expect_err("its heads are not known");
+    let error = sample.ledger.writer().append(&run("r2")).expect_err("its heads have an unknown version");
     assert_eq!(error.exit_code(), 3);
 }
 
-/// Lines that are sealed as they should be, and still no records.
+/// Lines with correct hashes that are not valid records.
 #[test]
 fn sealed_nonsense_is_found() {
     let deep = format!(r#"{{"v":1,"prev":"PREV","body":{}"#, "[".repeat(100_000));
@@ -266,7 +267,7 @@ fn sealed_nonsense_is_found() {
     }
 }
 
-/// A file may hold anything, of any length.
+/// A file with arbitrary content of any length.
 #[test]
 fn long_lines_and_many_bad_lines_are_bounded() {
     let sample = sample();
@@ -334,7 +335,7 @@ fn apply(bytes: &mut Vec<u8>, change: Change) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Nothing panics on any bytes, and a ledger that is called sound holds records that were written and no others.
+    /// Nothing panics on any bytes, and a ledger that verifies holds only records that were written.
     #[test]
     fn no_bytes_make_it_panic_or_lie(changes in prop::collection::vec(change(), 1..5)) {
         let sample = sample();

@@ -1,4 +1,5 @@
-//! Processes that are killed while they append. Nothing acknowledged may be lost, and the ledger verifies every time.
+//! Kills processes while they append. No acknowledged record may be lost, and the ledger verifies every
+//! time.
 
 use crate::sample::{note, step};
 use std::io::{BufRead, BufReader, Write};
@@ -11,7 +12,7 @@ use warpproof_evidence::hash::Hash;
 use warpproof_evidence::ledger::{Index, Ledger, Report};
 use warpproof_evidence::record::{Body, Stage};
 
-/// Set in the processes that write: where to.
+/// Set in the writing processes: the ledger's directory.
 const VARIABLE: &str = "WARPPROOF_TEST_LEDGER";
 const ACKNOWLEDGED: &str = "acknowledged ";
 const WRITERS: usize = 4;
@@ -19,7 +20,8 @@ const KILLS: usize = 300;
 /// Kills of one ledger.
 const KILLS_OF_EACH: usize = 10;
 
-/// Not a test of its own: the process that is killed. It says the name of each record after it was acknowledged.
+/// Not a test of its own: the process that is killed. It prints the name of each record after it was
+/// acknowledged.
 #[test]
 fn child_that_appends() {
     let Some(path) = std::env::var_os(VARIABLE) else { return };
@@ -39,7 +41,7 @@ fn child_that_appends() {
         };
         let hash = writer.append(&body).expect("written");
         let mut out = std::io::stdout().lock();
-        writeln!(out, "{ACKNOWLEDGED}{hash}").and_then(|()| out.flush()).expect("the reader lives");
+        writeln!(out, "{ACKNOWLEDGED}{hash}").and_then(|()| out.flush()).expect("the reader is running");
         last = vec![hash];
         if count % 50 == 49 {
             writer = ledger.writer();
@@ -65,7 +67,7 @@ fn start(path: &Path) -> Running {
     thread::spawn(move || {
         let mut output = BufReader::new(output);
         let mut line = String::new();
-        // A line without its end was not said.
+        // A line without a newline was not printed completely.
         while output.read_line(&mut line).is_ok_and(|read| read > 0) && line.ends_with('\n') {
             let hash = line.trim_end().split(ACKNOWLEDGED).nth(1).map(|text| text.parse().expect("a hash"));
             if hash.is_some_and(|hash| sender.send(hash).is_err()) {
@@ -78,7 +80,7 @@ fn start(path: &Path) -> Running {
 }
 
 impl Running {
-    /// Kills it. What it acknowledged is complete once its end of the pipe is closed.
+    /// Kills it. Its acknowledgments are complete once its end of the pipe is closed.
     fn kill(mut self) -> Vec<Hash> {
         self.child.kill().expect("killed");
         self.child.wait().expect("ended");
@@ -86,10 +88,10 @@ impl Running {
     }
 }
 
-/// Whether the ledger is sound and holds all of these.
+/// Whether the ledger is valid and holds all of these.
 fn check(path: &Path, acknowledged: &[Hash], kills: usize) -> Option<Report> {
     let Ok(ledger) = Ledger::open(path) else {
-        assert!(acknowledged.is_empty(), "killed before there was a ledger");
+        assert!(acknowledged.is_empty(), "killed before the ledger existed");
         return None;
     };
     let report = ledger.verify().expect("readable");
@@ -105,7 +107,8 @@ fn nothing_acknowledged_is_lost_by_kill() {
     let started = Instant::now();
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let (mut kills, mut said, mut unfinished, mut records) = (0, 0, 0, 0);
-    // A fresh ledger now and then keeps each verification short, and has processes create it at once.
+    // A new ledger from time to time keeps each verification short and makes processes create it
+    // concurrently.
     while kills < KILLS {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("ledger");
@@ -118,7 +121,8 @@ fn nothing_acknowledged_is_lost_by_kill() {
             let victim = running.swap_remove(usize::try_from(random >> 20).expect("64 bits") % running.len());
             acknowledged.extend(victim.kill());
             kills += 1;
-            // All but the last have a successor, so that four write until the end; they write while this is checked.
+            // All except the last have a successor, so that four write until the end; they write while this
+            // is checked.
             if kill + WRITERS < KILLS_OF_EACH {
                 running.push(start(&path));
             }
@@ -128,12 +132,12 @@ fn nothing_acknowledged_is_lost_by_kill() {
         said += acknowledged.len();
         unfinished += report.notices.len();
         records += report.tally.records;
-        // Whoever comes next joins all the ends.
+        // The next writer joins all ends.
         let ledger = Ledger::open(&path).expect("a ledger");
         ledger.writer().append(&note("after", Vec::new())).expect("written");
         assert_eq!(ledger.heads().expect("readable").len(), 1);
     }
-    assert!(said > KILLS, "the writers hardly wrote: {said}");
+    assert!(said > KILLS, "the writers wrote too few records: {said}");
     println!(
         "{kills} kills, {said} acknowledged, {records} records, {unfinished} left unfinished, {:.1} s",
         started.elapsed().as_secs_f64()

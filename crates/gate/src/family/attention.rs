@@ -112,7 +112,7 @@ impl Planned for Plan {
                 let oracles = plan.oracles(&inputs).map_err(|error| unfit(error.to_string()))?;
                 let verdict = oracles.judge(&answer);
                 let Some(tolerance) = &oracles.exact.tolerance else {
-                    return Err(unfit("there are no limits"));
+                    return Err(unfit("the task has no tolerance limits"));
                 };
                 worst.add(&name, &verdict.errors, &verdict.judgement, tolerance);
                 worst.count_other_bits(
@@ -215,14 +215,14 @@ impl Planned for Plan {
 /// The family's shape of some extents.
 pub fn shape(axes: &Axes) -> Result<Shape, Unfit> {
     let get = |axis: &str| axes.get(axis).and_then(|extent| usize::try_from(*extent).ok());
-    let need = |axis: &str| get(axis).ok_or_else(|| Unfit(format!("attention needs the axis `{axis}`")));
+    let need = |axis: &str| get(axis).ok_or_else(|| Unfit(format!("attention requires the axis `{axis}`")));
     let (batch, heads, queries, dim) = (need("b")?, need("h")?, need("s")?, need("d")?);
     let lengths = Lengths { queries, keys: get("keys").unwrap_or(queries) };
     let elements = [batch, heads, queries.max(lengths.keys), dim]
         .iter()
         .try_fold(1usize, |n, extent| n.checked_mul(*extent));
     if elements.is_none_or(|elements| elements > MAX_ELEMENTS) {
-        return Err(Unfit("tensors of this shape are larger than a reference computes".to_owned()));
+        return Err(Unfit("tensors of this shape exceed the reference's size limit".to_owned()));
     }
     Ok(Shape { heads, kv_heads: get("kv").unwrap_or(heads), dim, sequences: vec![lengths; batch] })
 }
@@ -283,7 +283,7 @@ pub fn plan(task: &Task, candidate: &Candidate, size: &Size, device: &Device) ->
 /// The inputs of a plan.
 pub fn generate(plan: &Plan, values: &Values, seed: u64) -> Result<Inputs, Unfit> {
     let Values::Attention { family } = values else {
-        return Err(Unfit("attention has distributions of its own".to_owned()));
+        return Err(Unfit("attention supports only its own distributions".to_owned()));
     };
     Ok(inputs::generate(&plan.request.shape, *family, seed, plan.request.spec()))
 }

@@ -31,7 +31,7 @@ pub fn load(
     directory: &Path,
 ) -> Result<Loaded, Unfit> {
     let read = |name: &str, file: Option<&At<String>>, wanted: &[Dtype], dims: Vec<usize>| {
-        let file = file.ok_or_else(|| Unfit(format!("no file holds `{name}` of shape {}", size.name)))?;
+        let file = file.ok_or_else(|| Unfit(format!("no file contains `{name}` for shape {}", size.name)))?;
         let (path, tensor) = match file.split_once('#') {
             Some((path, tensor)) => (path, Some(tensor)),
             None => (file.as_str(), None),
@@ -39,14 +39,14 @@ pub fn load(
         let found = tensor_file::read_any(&directory.join(path), tensor, wanted, MAX_FILE).map_err(Unfit)?;
         if found.dims != dims {
             return Err(Unfit(format!(
-                "{}: `{name}` of shape {} is {dims:?}, and the file holds {:?}",
+                "{}: expected extents {dims:?} for `{name}` of shape {}, found {:?}",
                 file.value, size.name, found.dims
             )));
         }
         let values = found.dtype.values(&found.bytes);
         if found.dtype.is_integer() && found.dtype.bytes(&values) != found.bytes {
             return Err(Unfit(format!(
-                "{}: `{name}` holds integers beyond 2^53, which are not kept exactly",
+                "{}: `{name}` contains integers beyond 2^53, which f64 cannot represent exactly",
                 file.value
             )));
         }
@@ -56,7 +56,7 @@ pub fn load(
         let dims = dims(exprs, &size.axes).map_err(|problem| Unfit(problem.sentence))?;
         // Computing the extents already bounded the product.
         if dims.iter().product::<usize>() > MAX_ELEMENTS {
-            return Err(Unfit(format!("`{name}` has {dims:?} elements; at most {MAX_ELEMENTS}")));
+            return Err(Unfit(format!("`{name}` has {dims:?} elements; the maximum is {MAX_ELEMENTS}")));
         }
         Ok(dims)
     };
@@ -163,18 +163,18 @@ derivation = "a test"
     fn what_does_not_fit_is_named_with_what_would() {
         let right = || (tensor(Dtype::F16, &[2, 3]), tensor(Dtype::F16, &[3]));
         let wrong = |x, y| loaded(x, y).unwrap_err();
-        assert_eq!(wrong(tensor(Dtype::F32, &[2, 3]), right().1), "DIR/x.npy holds f32, not f16");
+        assert_eq!(wrong(tensor(Dtype::F32, &[2, 3]), right().1), "DIR/x.npy contains f32; expected f16");
         assert_eq!(
             wrong(right().0, tensor(Dtype::Bf16, &[3])),
-            "DIR/all.safetensors holds bf16, not f16, f32 or f64"
+            "DIR/all.safetensors contains bf16; expected f16, f32 or f64"
         );
         assert_eq!(
             wrong(tensor(Dtype::F16, &[3, 2]), right().1),
-            "x.npy: `x` of shape main is [2, 3], and the file holds [3, 2]"
+            "x.npy: expected extents [2, 3] for `x` of shape main, found [3, 2]"
         );
         assert_eq!(
             wrong(right().0, tensor(Dtype::F16, &[6])),
-            "all.safetensors#y: `y` of shape main is [3], and the file holds [6]"
+            "all.safetensors#y: expected extents [3] for `y` of shape main, found [6]"
         );
     }
 }

@@ -37,9 +37,10 @@ fn integers(tensor: &Tensor) -> Vec<i64> {
 pub(super) fn evaluate(problem: &Problem<'_>, skip: Skip) -> Result<Exact, Unfit> {
     let kept = problem.accumulate.dtype();
     let tensor = |name: &str| {
-        let found = problem.inputs.get(name).ok_or_else(|| Unfit(format!("there is no input `{name}`")))?;
+        let found =
+            problem.inputs.get(name).ok_or_else(|| Unfit(format!("the task has no input `{name}`")))?;
         if found.values.len() > MAX_ELEMENTS || found.dims.iter().product::<usize>() != found.values.len() {
-            return Err(Unfit(format!("input `{name}` does not fill its extents")));
+            return Err(Unfit(format!("the number of values of input `{name}` does not match its extents")));
         }
         Ok(found)
     };
@@ -60,7 +61,7 @@ pub(super) fn evaluate(problem: &Problem<'_>, skip: Skip) -> Result<Exact, Unfit
             let differs =
                 |tensor: &Tensor| tensor.dims != first.dims || tensor.values.len() != first.values.len();
             if used.iter().any(|(_, tensor)| differs(tensor)) {
-                return Err(Unfit("inputs of an elementwise operator have the same extents".to_owned()));
+                return Err(Unfit("inputs of an elementwise operator must have the same extents".to_owned()));
             }
             let skipped = skip.map_or(0..0, |skip| skip(first.values.len()));
             let mut values = Vec::with_capacity(first.values.len());
@@ -78,7 +79,7 @@ pub(super) fn evaluate(problem: &Problem<'_>, skip: Skip) -> Result<Exact, Unfit
             (first.dims.clone(), values)
         }
         Operator::Attention { .. } | Operator::Softmax { .. } | Operator::LayerNorm { .. } => {
-            return Err(Unfit(format!("this operator is not computed in {kept}")));
+            return Err(Unfit(format!("this operator does not support sums in {kept}")));
         }
     };
     let stored = |value: i128| {
@@ -98,7 +99,7 @@ pub(super) fn elements(exact: &Exact) -> Vec<Element> {
 #[expect(
     clippy::as_conversions,
     clippy::cast_precision_loss,
-    reason = "64-bit integers are rounded; codes are compared"
+    reason = "64-bit integers are rounded here; the comparison uses their codes"
 )]
 fn number(value: i128) -> f64 {
     value as f64
@@ -113,7 +114,7 @@ fn gemm(
 ) -> Result<(Vec<usize>, Vec<i128>), Unfit> {
     let (m, n, k) = extents_of_product(a, b, transpose)?;
     if alpha.fract().abs() > 0.0 || alpha.abs() > 2f64.powi(53) {
-        return Err(Unfit(format!("alpha is {alpha}; an integer product takes an integer")));
+        return Err(Unfit(format!("expected an integer alpha for an integer product, found {alpha}")));
     }
     let alpha = low(to_integer(alpha));
     let (a, b) = (integers(a), integers(b));
@@ -142,7 +143,7 @@ fn reduction(
 ) -> Result<(Vec<usize>, Vec<i128>), Unfit> {
     let axis = usize::try_from(axis).unwrap_or(usize::MAX);
     let Some(length) = x.dims.get(axis).copied() else {
-        return Err(Unfit(format!("the input has {} axes, and no axis {axis}", x.dims.len())));
+        return Err(Unfit(format!("expected an axis below {}, found {axis}", x.dims.len())));
     };
     let mut dims = x.dims.clone();
     dims.remove(axis);

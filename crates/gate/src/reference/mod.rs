@@ -1,4 +1,4 @@
-//! Expected outputs: built-in operators in f64, with how far a correct kernel may be from them.
+//! Expected outputs: built-in operators in f64, with the error that a correct kernel may have.
 //!
 //! # Where the limits come from
 //!
@@ -57,7 +57,7 @@ impl Tensor {
     pub fn new(dims: Vec<usize>, values: Vec<f64>) -> Result<Tensor, Unfit> {
         let elements = dims.iter().try_fold(1usize, |all, extent| all.checked_mul(*extent));
         if elements != Some(values.len()) || values.len() > MAX_ELEMENTS {
-            return Err(Unfit(format!("{} values do not fill {dims:?}", values.len())));
+            return Err(Unfit(format!("{} values do not match the extents {dims:?}", values.len())));
         }
         Ok(Tensor { dims, values })
     }
@@ -199,9 +199,10 @@ pub(crate) fn limits(dims: Vec<usize>, elements: &[Element], row: usize, dtype: 
             deviation += variance.sqrt() / count;
         }
         moments.mean_variance = deviation * deviation * repeats;
-        // Identical rows have identical errors, which do not average out but stay within six deviations.
+        // Identical rows have identical errors, which do not average out but stay within six standard
+        // deviations.
         moments.variance *= repeats.min(2.0 * CONFIDENCE);
-        // Without knowledge of which errors a row shares, assume that it shares all of them.
+        // Without knowledge of which errors a row's elements share, assume that they share all of them.
         moments.spread = moments.variance;
         rows.push(moments);
     }

@@ -34,7 +34,7 @@ impl Null {
             Null::Mean => mean(exact),
             Null::Copy => {
                 let input = problem.inputs.values().find(|tensor| !tensor.values.is_empty());
-                let input = input.ok_or_else(|| Unfit("there is no input to copy".to_owned()))?;
+                let input = input.ok_or_else(|| Unfit("the task has no input to copy".to_owned()))?;
                 input.values.iter().copied().cycle().take(exact.len()).collect()
             }
             Null::TileSkipped => without(problem, middle_tile)?,

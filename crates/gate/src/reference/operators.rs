@@ -15,10 +15,11 @@ pub(super) fn evaluate(problem: &Problem<'_>, skip: Skip) -> Result<(Vec<usize>,
         return Ok((exact.dims, elements));
     }
     let tensor = |name: &str| {
-        let found = problem.inputs.get(name).ok_or_else(|| Unfit(format!("there is no input `{name}`")))?;
+        let found =
+            problem.inputs.get(name).ok_or_else(|| Unfit(format!("the task has no input `{name}`")))?;
         let elements = found.dims.iter().try_fold(1usize, |all, extent| all.checked_mul(*extent));
         if elements != Some(found.values.len()) || found.values.len() > MAX_ELEMENTS {
-            return Err(Unfit(format!("input `{name}` does not fill its extents")));
+            return Err(Unfit(format!("the number of values of input `{name}` does not match its extents")));
         }
         Ok(found)
     };
@@ -47,7 +48,7 @@ pub(super) fn evaluate(problem: &Problem<'_>, skip: Skip) -> Result<(Vec<usize>,
                 .iter()
                 .any(|tensor| tensor.dims != first.dims || tensor.values.len() != first.values.len())
             {
-                return Err(Unfit("inputs of an elementwise operator have the same extents".to_owned()));
+                return Err(Unfit("inputs of an elementwise operator must have the same extents".to_owned()));
             }
             let unit = problem.accumulate.dtype().unit();
             let constants: Vec<f64> = problem
@@ -73,7 +74,7 @@ pub(super) fn evaluate(problem: &Problem<'_>, skip: Skip) -> Result<(Vec<usize>,
     }
 }
 
-/// The extents m, n and k of a product that a reference computes.
+/// The extents m, n and k of a matrix product, within the reference's size limit.
 pub(super) fn extents_of_product(
     a: &Tensor,
     b: &Tensor,
@@ -82,15 +83,15 @@ pub(super) fn extents_of_product(
     let extents = |tensor: &Tensor, transposed: bool| match *tensor.dims.as_slice() {
         [rows, columns] if transposed => Ok((columns, rows)),
         [rows, columns] => Ok((rows, columns)),
-        _ => Err(Unfit("a matrix has two axes".to_owned())),
+        _ => Err(Unfit("expected a matrix with two axes".to_owned())),
     };
     let ((m, k), (inner, n)) = (extents(a, transpose.0)?, extents(b, transpose.1)?);
     if k != inner {
-        return Err(Unfit(format!("the product of {m} × {k} and {inner} × {n}")));
+        return Err(Unfit(format!("cannot multiply {m} × {k} by {inner} × {n}")));
     }
     let products = m.checked_mul(n).filter(|all| *all <= MAX_ELEMENTS).and_then(|all| all.checked_mul(k));
     if products.is_none_or(|products| products > MAX_PRODUCTS) {
-        return Err(Unfit(format!("a product of {m} × {k} × {n} is more than a reference computes")));
+        return Err(Unfit(format!("a product of {m} × {k} × {n} exceeds the reference's size limit")));
     }
     Ok((m, n, k))
 }
@@ -136,9 +137,10 @@ fn gemm(
 
 /// exp(x − m) / Σ exp(x − m) over the last axis.
 ///
-/// The exponent of element j is off by at most 3u|x_j − m|: the difference, its product with log₂ e, and that constant. exp
-/// adds 2 ulp = 4u, the division 2u (a reciprocal and a product, or better). The sum has the roundings of its n terms and
-/// the weighted mean of the terms' own errors. What is below the smallest normal number may be flushed.
+/// The exponent of element j is off by at most 3u|x_j − m|: the difference, its product with log₂ e, and
+/// that constant. exp adds 2 ulp = 4u, the division 2u (a reciprocal and a product, or better). The sum has
+/// the roundings of its n terms and the weighted mean of the terms' own errors. Values below the smallest
+/// normal number may be flushed.
 fn softmax(problem: &Problem<'_>, x: &Tensor, skip: Skip) -> (Vec<usize>, Vec<Element>) {
     let row = x.row();
     let unit = problem.accumulate.dtype().unit();
@@ -186,7 +188,7 @@ fn layer_norm(
 ) -> Result<(Vec<usize>, Vec<Element>), Unfit> {
     let row = x.row();
     if [weight, bias].into_iter().flatten().any(|tensor| tensor.values.len() != row) {
-        return Err(Unfit(format!("weight and bias have one value for each of {row}")));
+        return Err(Unfit(format!("weight and bias must each have {row} values")));
     }
     let u = problem.accumulate.dtype().unit().relative;
     let skipped = skip.map_or(0..0, |skip| skip(row));
@@ -235,7 +237,7 @@ fn reduction(
 ) -> Result<(Vec<usize>, Vec<Element>), Unfit> {
     let axis = usize::try_from(axis).unwrap_or(usize::MAX);
     let Some(length) = x.dims.get(axis).copied() else {
-        return Err(Unfit(format!("the input has {} axes, and no axis {axis}", x.dims.len())));
+        return Err(Unfit(format!("expected an axis below {}, found {axis}", x.dims.len())));
     };
     let mut dims = x.dims.clone();
     dims.remove(axis);

@@ -1,4 +1,4 @@
-"""Calls a reference: one function of one file, again and again, in a process of its own.
+"""Calls a reference function of one file repeatedly, in a separate process.
 
 Warpproof runs this text with `python -I -c`. The first argument is JSON: the file, the function and the limits. Each request
 on standard input is a line of JSON, followed by the bytes of the inputs. Each reply on standard output is a line of JSON, followed
@@ -25,7 +25,7 @@ class Stop(Exception):
 
 
 def limit(limits):
-    """No run may fill the disk or the memory, whatever it starts."""
+    """Limits disk and memory of this process and of its children."""
     if resource is None:
         return
     for name, value in (
@@ -43,9 +43,9 @@ def limit(limits):
 
 settings = json.loads(sys.argv[1])
 limit(settings["limits"])
-# The user's directory stays as it is.
+# Do not write `__pycache__` to the user's directory.
 sys.dont_write_bytecode = True
-# What the reference prints must not end up among the replies.
+# Output that the reference prints must not mix with the replies.
 requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
 nowhere = os.open(os.devnull, os.O_RDWR)
 os.dup2(nowhere, 0)
@@ -97,7 +97,7 @@ def doubles(value):
     if numpy is not None:
         value = numpy.asarray(value)
         if value.dtype.kind not in "biuf":
-            raise TypeError("elements of type %s are no real numbers" % value.dtype)
+            raise TypeError("expected real numbers, found elements of type %s" % value.dtype)
         return list(value.shape), numpy.ascontiguousarray(value, dtype="<f8").tobytes()
     if hasattr(value, "tolist"):
         value = value.tolist()
@@ -113,7 +113,7 @@ def load():
     name = settings["function"]
     spec = importlib.util.spec_from_file_location("reference", settings["file"])
     if spec is None or spec.loader is None:
-        raise Stop("the file cannot be loaded as Python: its name must end in .py")
+        raise Stop("expected a Python file (.py)")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     function = getattr(module, name, None)
@@ -131,7 +131,7 @@ def call(function, request, arguments):
             arguments[axis] = extent
     result = function(**arguments)
     if result is None:
-        raise Stop("the function returned None; it returns one array, or a dict by output name")
+        raise Stop("expected an array or a dict by output name, found None")
     outputs = request["outputs"]
     if not isinstance(result, dict):
         if len(outputs) != 1:
@@ -144,10 +144,10 @@ def call(function, request, arguments):
         try:
             dims, data = doubles(result[output])
         except (TypeError, ValueError) as cause:
-            raise Stop("what `%s` returned for `%s` is no array of numbers: %s" % (name, output, cause)) from None
+            raise Stop("`%s` must return an array of numbers for `%s`: %s" % (name, output, cause)) from None
         total += len(data)
         if total > request["most"]:
-            raise Stop("what `%s` returned for `%s` is too large: %s" % (name, output, dims))
+            raise Stop("the array that `%s` returned for `%s` is too large: %s" % (name, output, dims))
         given.append((dims, data))
     return given
 

@@ -116,7 +116,11 @@ impl<'a> Python<'a> {
             let count = count
                 .filter(|count| *count <= MAX_ELEMENTS)
                 .and_then(|count| u64::try_from(count).ok())
-                .ok_or_else(|| PythonError::new(format!("{dims:?} are more than {MAX_ELEMENTS} elements")))?;
+                .ok_or_else(|| {
+                    PythonError::new(format!(
+                        "extents {dims:?} exceed the maximum of {MAX_ELEMENTS} elements"
+                    ))
+                })?;
             elements = elements.saturating_add(count);
             wanted = wanted.saturating_add(if is_output { count } else { 0 });
         }
@@ -137,7 +141,7 @@ impl<'a> Python<'a> {
             inputs,
             outputs: outputs.iter().map(|(name, _)| name.as_str()).collect(),
             axes,
-            // An answer with wrong extents is reported as such; a much larger one is not even sent.
+            // A reply with wrong extents is reported as such; the process does not send a much larger one.
             most_bytes: wanted.saturating_mul(16).saturating_add(1 << 16),
         };
         match self.workers.call(&settings, &request).map_err(|broken| self.broken(broken))? {
@@ -159,7 +163,7 @@ impl<'a> Python<'a> {
                 PythonError::new(format!("{}: `{}` for `{name}`: {cause}", self.file, self.function))
             };
             if found != *dims {
-                return Err(about(format!("it should return {dims:?}, and returned {found:?}")));
+                return Err(about(format!("expected extents {dims:?}, found {found:?}")));
             }
             let tensor = Tensor::new(found, Dtype::F64.values(&bytes)).map_err(|unfit| about(unfit.0))?;
             results.insert(name.clone(), tensor);
@@ -169,7 +173,7 @@ impl<'a> Python<'a> {
 
     fn too_much(&self) -> PythonError {
         let sentence = format!(
-            "{}: `{}` took more than {} MB of memory in addition to its tensors; `memory_mb` in [reference] gives it more",
+            "{}: `{}` used more than {} MB of memory in addition to its tensors; raise `memory_mb` in [reference]",
             self.file, self.function, self.memory_mb
         );
         PythonError { sentence, limit: true }
@@ -183,11 +187,11 @@ impl<'a> Python<'a> {
                 "cannot run {shown}: {cause}; set WARPPROOF_PYTHON to a Python interpreter"
             )),
             Broken::Unconfined => PythonError::new(
-                "this kernel cannot confine a reference in Python: that takes Linux with Landlock and seccomp",
+                "this system cannot sandbox a Python reference: Linux with Landlock and seccomp is required",
             ),
             Broken::Time => PythonError {
                 sentence: format!(
-                    "{}: `{}` was not done after {} s, and was ended; timeout_seconds in [reference] gives it more",
+                    "{}: `{}` did not finish within {} s and was killed; raise `timeout_seconds` in [reference]",
                     self.file, self.function, self.timeout_seconds
                 ),
                 limit: true,
@@ -206,7 +210,7 @@ impl<'a> Python<'a> {
         let text: String = text.chars().map(shown).collect();
         let lines: Vec<&str> =
             text.lines().map(str::trim_end).filter(|line| !line.trim().is_empty()).collect();
-        let last = lines.last().copied().unwrap_or("it said nothing");
+        let last = lines.last().copied().unwrap_or("it printed nothing");
         let mut sentence = format!("{}: {last}", self.file);
         let missing = lines.iter().rev().find_map(|line| line.split_once("No module named '"));
         if let Some((_, name)) = missing {
@@ -214,8 +218,8 @@ impl<'a> Python<'a> {
             let shown = Path::new(&self.interpreter).display();
             let _ = write!(
                 sentence,
-                "; `{shown} -m pip install {name}` installs it (packages of a user's own directory are not seen), or \
-                 WARPPROOF_PYTHON names an interpreter that has it"
+                "; `{shown} -m pip install {name}` installs it (packages in the user site directory are ignored); or set \
+                 WARPPROOF_PYTHON to an interpreter that has it"
             );
         }
         if let Some(status) = status {
@@ -229,8 +233,8 @@ impl<'a> Python<'a> {
         sentence
     }
 
-    /// The lines without the frames of our own caller, which do not help to find the mistake. The file is shown under
-    /// the name that the task gives it.
+    /// The lines without the frames of our own caller, which do not help the user to find the bug. The file
+    /// is shown under the name that the task gives it.
     fn own_frames(&self, lines: &[&str]) -> Vec<String> {
         let place = std::fs::canonicalize(self.directory.join(self.file));
         let place = place.map(|path| path.display().to_string());

@@ -152,7 +152,7 @@ impl Process {
             self.end();
             match self.last_words.as_str() {
                 "" => error,
-                said => RunnerError(format!("{error}; it said last: {said}")),
+                said => RunnerError(format!("{error}; last output: {said}")),
             }
         });
         let answer = answer.and_then(|answer| match answer {
@@ -165,19 +165,18 @@ impl Process {
 
     /// One request and the line that answers it. Every error is a protocol error.
     fn exchange(&mut self, request: &Request) -> Result<Answer, RunnerError> {
-        let gone = || RunnerError("the process that drives the device has ended".to_owned());
+        let gone = || RunnerError("the device process has exited".to_owned());
         let text = serde_json::to_string(request).map_err(|error| RunnerError(error.to_string()))?;
         let input = self.input.as_mut().ok_or_else(gone)?;
         let written = writeln!(input, "{text}").and_then(|()| input.flush());
         written.map_err(|_| gone())?;
         let line = self.answers.recv_timeout(self.patience).map_err(|error| match error {
             RecvTimeoutError::Timeout => {
-                RunnerError(format!("the device gave no answer for {} s", self.patience.as_secs()))
+                RunnerError(format!("the device did not reply within {} s", self.patience.as_secs()))
             }
             RecvTimeoutError::Disconnected => gone(),
         })?;
-        serde_json::from_str(&line)
-            .map_err(|error| RunnerError(format!("an answer is not understood: {error}")))
+        serde_json::from_str(&line).map_err(|error| RunnerError(format!("invalid reply: {error}")))
     }
 }
 
@@ -233,10 +232,10 @@ mod tests {
         let script = r#"read a; echo nonsense; read b; echo '{"answer": "done"}'; cat"#;
         let Some(mut process) = answering(script) else { return };
         let said = process.ask(&Request::Release).map_err(|error| error.0);
-        assert!(said.is_err_and(|said| said.contains("an answer is not understood")));
+        assert!(said.is_err_and(|said| said.contains("invalid reply")));
         assert!(matches!(process.child.try_wait(), Ok(Some(_))));
         let said = process.ask(&Request::Release).map_err(|error| error.0);
-        assert_eq!(said, Err("the process that drives the device has ended".to_owned()));
+        assert_eq!(said, Err("the device process has exited".to_owned()));
     }
 
     #[test]
@@ -245,7 +244,7 @@ mod tests {
         let Some(mut process) = answering(script) else { return };
         let said = process.ask(&Request::Release).err().map(|error| error.0).unwrap_or_default();
         assert!(
-            said.contains("has ended; it said last: ") && said.ends_with("thread main panicked"),
+            said.contains("has exited; last output: ") && said.ends_with("thread main panicked"),
             "{said}"
         );
         assert!(said.len() < LAST_WORDS + 200, "{}", said.len());
@@ -265,9 +264,9 @@ mod tests {
         let script = r#"read a; sleep 1; echo '{"answer": "done"}'; read b; echo '{"answer": "done"}'; cat"#;
         let Some(mut process) = answering(script) else { return };
         process.patience = Duration::from_millis(50);
-        assert!(process.ask(&Request::Release).is_err_and(|error| error.0.contains("no answer")));
+        assert!(process.ask(&Request::Release).is_err_and(|error| error.0.contains("did not reply")));
         std::thread::sleep(Duration::from_millis(1200));
-        assert!(process.ask(&Request::Release).is_err_and(|error| error.0.contains("has ended")));
+        assert!(process.ask(&Request::Release).is_err_and(|error| error.0.contains("has exited")));
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub fn serve(input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     for line in input.lines() {
         let answer = match serde_json::from_str::<Request>(&line?) {
             Ok(request) => answer(&mut device, request).unwrap_or_else(|error| Answer::Error { error }),
-            Err(error) => Answer::Error { error: format!("a request is not understood: {error}") },
+            Err(error) => Answer::Error { error: format!("invalid request: {error}") },
         };
         serde_json::to_writer(&mut output, &answer)?;
         output.write_all(b"\n")?;
@@ -39,7 +39,7 @@ fn answer(device: &mut Option<Cuda>, request: Request) -> Result<Answer, String>
     match request {
         Request::Open { .. } => {}
         Request::Release => {
-            device.management().ok_or("the management library does not know the device")?.release()?;
+            device.management().ok_or("NVML does not know the device")?.release()?;
         }
         Request::Load { ptx } => {
             return device.load(&ptx).map(|module| Answer::Loaded { module }).map_err(said);
@@ -50,14 +50,14 @@ fn answer(device: &mut Option<Cuda>, request: Request) -> Result<Answer, String>
         }
         Request::Free { memory } => device.free(memory).map_err(said)?,
         Request::Write { memory, hex } => {
-            let bytes = bytes(&hex).ok_or("what is to be written is no hexadecimal text")?;
+            let bytes = bytes(&hex).ok_or("expected hexadecimal data")?;
             device.write(&memory, &bytes).map_err(said)?;
         }
         Request::Read { memory } => {
             return device.read(&memory).map(|bytes| Answer::Bytes { hex: hex(&bytes) }).map_err(said);
         }
         Request::Set { module, symbol, hex } => {
-            let bytes = bytes(&hex).ok_or("what is to be written is no hexadecimal text")?;
+            let bytes = bytes(&hex).ok_or("expected hexadecimal data")?;
             device.set(module, &symbol, &bytes).map_err(said)?;
         }
         Request::Launch { launch } => device.run(&[launch]).map_err(said)?,
@@ -85,8 +85,7 @@ pub fn assembler() -> Option<Assembler> {
 fn pin(device: &mut Cuda, mhz: u32) -> Result<(), String> {
     let unpinned = |why: String| format!("clocks are not pinned: {why}");
     let known = device.management();
-    let management =
-        known.ok_or_else(|| unpinned("the management library does not know the device".to_owned()))?;
+    let management = known.ok_or_else(|| unpinned("NVML does not know the device".to_owned()))?;
     management.pin(mhz).map_err(unpinned)
 }
 
@@ -102,7 +101,7 @@ mod tests {
         let told = String::from_utf8(out).unwrap_or_default();
         let lines: Vec<&str> = told.lines().collect();
         assert_eq!(lines.len(), 3, "{told}");
-        assert!(lines[0].contains("not understood") && lines[1].contains("dance"), "{told}");
+        assert!(lines[0].contains("invalid request") && lines[1].contains("dance"), "{told}");
         assert!(lines[2].contains("no device was opened"), "{told}");
     }
 }

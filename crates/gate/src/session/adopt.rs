@@ -24,7 +24,7 @@ pub struct Elsewhere {
     pub known: bool,
 }
 
-/// One verdict with all the records it rests on.
+/// One verdict with all the records it refers to.
 struct Whole {
     run: RunRecord,
     verdict: VerdictRecord,
@@ -36,7 +36,9 @@ fn odd(what: &str) -> SessionError {
 }
 
 fn whole(ledger: &Ledger, index: &Index, hash: &Hash) -> Result<Whole, SessionError> {
-    let Body::Verdict(verdict) = index.get(ledger, hash)?.body else { return Err(odd("it is no verdict")) };
+    let Body::Verdict(verdict) = index.get(ledger, hash)?.body else {
+        return Err(odd("expected a verdict, found another record"));
+    };
     let mut found = None;
     for hash in index.run(&verdict.run) {
         if let Body::Run(run) = index.get(ledger, hash)?.body {
@@ -44,11 +46,11 @@ fn whole(ledger: &Ledger, index: &Index, hash: &Hash) -> Result<Whole, SessionEr
             break;
         }
     }
-    let run = found.ok_or_else(|| odd("a verdict without its run"))?;
+    let run = found.ok_or_else(|| odd("the run of a verdict is missing"))?;
     let mut steps = Vec::new();
     for hash in &verdict.steps {
         let Body::Step(step) = index.get(ledger, hash)?.body else {
-            return Err(odd("a verdict that rests on something else than steps"));
+            return Err(odd("a verdict refers to a record that is not a step"));
         };
         steps.push((*hash, step));
     }

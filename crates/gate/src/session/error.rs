@@ -34,17 +34,17 @@ impl fmt::Display for SessionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ledger(error) => error.fmt(f),
-            Self::Task(error, run) => write!(f, "{error} (run {run} was judged by the earlier one)"),
+            Self::Task(error, run) => write!(f, "{error} (run {run} used the earlier text)"),
             Self::NoCandidate(name, known) => {
-                write!(f, "there is no candidate `{name}`; there are {}", known.join(", "))
+                write!(f, "the task has no candidate `{name}`; its candidates are {}", known.join(", "))
             }
-            Self::NoRandom(why) => write!(f, "the system has no random bytes: {why}"),
-            Self::NoCandidates => f.write_str("the task has no candidate: there is nothing to judge"),
+            Self::NoRandom(why) => write!(f, "cannot read random bytes from the system: {why}"),
+            Self::NoCandidates => f.write_str("the task has no candidates"),
             Self::Changed(run, what) => {
                 write!(f, "run {run} cannot be continued: {what} has changed since it began")
             }
-            Self::NoSecret(run) => write!(f, "run {run} cannot be continued: its record holds no secret"),
-            Self::Outside(outside) => write!(f, "a file that the task names: {outside}"),
+            Self::NoSecret(run) => write!(f, "run {run} cannot be continued: its record contains no secret"),
+            Self::Outside(outside) => write!(f, "a file named in the task: {outside}"),
             Self::File(file, error) => write!(f, "cannot read {file}: {error}"),
         }
     }

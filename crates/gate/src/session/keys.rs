@@ -127,7 +127,7 @@ pub(super) fn files(session: &Session<'_>) -> Result<String, SessionError> {
         let unreadable = |error| SessionError::File(path.display().to_string(), error);
         let found = std::fs::metadata(&path).map_err(unreadable)?;
         if !found.is_file() || found.len() > MAX_FILE {
-            let cause = format!("it is no file of at most {MAX_FILE} bytes");
+            let cause = format!("expected a file of at most {MAX_FILE} bytes");
             return Err(unreadable(std::io::Error::other(cause)));
         }
         let hash = std::fs::File::open(&path).and_then(Hash::of_reader).map_err(unreadable)?;

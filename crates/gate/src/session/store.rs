@@ -41,7 +41,7 @@ impl<'l> Store<'l> {
         lost.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// The written value; an error gives `None` and is remembered.
+    /// The written value; on an error, `None`, and the error is kept.
     fn kept<T>(&self, written: Result<T, LedgerError>) -> Option<T> {
         written.map_err(|error| self.lost(error)).ok()
     }
@@ -114,7 +114,7 @@ impl<'l> Store<'l> {
     ) -> Option<(Hash, StepRecord)> {
         let Ending { outcome, mut reason, obstacle, figures, objects, counterexample, tested } = ending;
         if reason.is_empty() && outcome != Outcome::Pass {
-            reason = format!("{stage} gave no reason");
+            reason = format!("the stage {stage} gave no reason");
         }
         let mut kept = BTreeMap::new();
         for (name, bytes) in objects {

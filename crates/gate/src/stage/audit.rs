@@ -64,7 +64,7 @@ pub(super) fn downgrade(task: &Task, each: Dtype, executed: &[String]) -> Option
     distinct.into_iter().find_map(|opcode| {
         let why = if floats { quantized(opcode) } else { None };
         let why = why.or_else(|| too_narrow(opcode, tensors.min(sums), multiplied, sums))?;
-        Some(format!("`{opcode}` was executed, which {why}"))
+        Some(format!("the executed instruction `{opcode}` {why}"))
     })
 }
 
@@ -78,15 +78,15 @@ fn opcode(text: &str) -> &str {
     text.split([' ', '\t', ';']).next().unwrap_or_default()
 }
 
-/// Products of small integers in a task that has none.
+/// Products of small integers in a task without integer tensors.
 fn quantized(opcode: &str) -> Option<String> {
     let mut words = opcode.split('.');
     let base = words.next().unwrap_or_default();
     let small = words.find(|word| INTEGERS.contains(word));
     match base {
-        "dp4a" | "dp2a" => Some("multiplies integers of 8 bits, and the task has no integers".to_owned()),
+        "dp4a" | "dp2a" => Some("multiplies 8-bit integers; the task has no integer tensors".to_owned()),
         "mma" | "wmma" => {
-            small.map(|small| format!("multiplies integers of type {small}, and the task has no integers"))
+            small.map(|small| format!("multiplies integers of type {small}; the task has no integer tensors"))
         }
         _ => None,
     }
@@ -101,7 +101,7 @@ fn too_narrow(opcode: &str, held: u32, multiplied: u32, sums: u32) -> Option<Str
     // Loads and stores of fragments only move data.
     if base == "wmma" && !opcode.contains(".mma.") {
         return (least < held.min(multiplied))
-            .then(|| format!("moves {narrowest}, which the task has no tensor of"));
+            .then(|| format!("moves {narrowest}; the task has no tensor of that type"));
     }
     if matches!(base, "mma" | "wmma" | "wgmma") {
         // `.d.a.b.c`: the two in the middle are multiplied.
@@ -110,17 +110,18 @@ fn too_narrow(opcode: &str, held: u32, multiplied: u32, sums: u32) -> Option<Str
             |name: &str| NARROW.iter().find(|(narrow, _)| *narrow == name).map_or(24, |(_, digits)| *digits);
         let sum = all.last().map_or(24, |last| of(last));
         if sum < sums {
-            return Some(format!("keeps sums with {sum} digits, and the task's have {sums}"));
+            return Some(format!("keeps sums with {sum} significand bits; the task requires {sums}"));
         }
         // `wmma.mma` names the types of the sums alone.
-        return (base != "wmma" && least < multiplied)
-            .then(|| format!("multiplies {narrowest}, and the task's tensors have {multiplied} digits"));
+        return (base != "wmma" && least < multiplied).then(|| {
+            format!("multiplies {narrowest}; the task's tensors have {multiplied} significand bits")
+        });
     }
     if ARITHMETIC.contains(&base) && least < sums {
-        return Some(format!("computes in {narrowest}, and the task keeps sums with {sums} digits"));
+        return Some(format!("computes in {narrowest}; the task keeps sums with {sums} significand bits"));
     }
     (least < held.min(multiplied))
-        .then(|| format!("works in {narrowest}, and the task's narrowest type has {held} digits"))
+        .then(|| format!("uses {narrowest}; the task's narrowest type has {held} significand bits"))
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate, built: &Built) -> 
         bench.check_stop()?;
         let assembled = bench.toolchain.ptxas(ptx, arch, &[]).map_err(|error| match error {
             AssembleError::Rejected { log, .. } => Trouble::from(
-                Ending::fail(format!("ptxas does not accept it for {arch}"), Vec::new())
+                Ending::fail(format!("ptxas rejects the kernel for {arch}"), Vec::new())
                     .with_object("log", log),
             ),
             AssembleError::Program(error) if error.limit => {
@@ -62,7 +62,7 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate, built: &Built) -> 
                     let (name, device) = (&kernel.name, device.name);
                     misfit.get_or_insert_with(|| {
                         format!(
-                            "the cooperative launch of `{name}` has {blocks} blocks, and at most {resident} are \
+                            "the cooperative launch of `{name}` has {blocks} blocks; at most {resident} can be \
                              resident on {device}"
                         )
                     });
@@ -103,7 +103,7 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate, built: &Built) -> 
             if !held {
                 let wanted = if op == Comparison::AtMost { "at most" } else { "at least" };
                 let broke = format!(
-                    "{} is {value}{}{unit} in {at}; {wanted} {} is the budget",
+                    "{} is {value}{}{unit} in {at}; the budget is {wanted} {}",
                     name(*resource),
                     if unit.is_empty() { "" } else { " " },
                     budget.threshold.value
@@ -113,7 +113,7 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate, built: &Built) -> 
         }
     }
     if figures.is_empty() {
-        return Ok(Ending::inconclusive("ptxas names no kernel", Some(Obstacle::Input)));
+        return Ok(Ending::inconclusive("ptxas reported no kernel", Some(Obstacle::Input)));
     }
     let mut ending = match broken {
         Some(reason) => Ending::fail(reason, figures),
@@ -238,12 +238,12 @@ fn unit(resource: Resource) -> &'static str {
     }
 }
 
-/// "f on l4: occupancy 16.7 %, 2 blocks of 128 threads, set by shared memory; one block more: …".
+/// "f on l4: occupancy 16.7 %, 2 blocks of 128 threads, limited by shared memory; for one more block: …".
 fn explained(at: &str, found: &Occupancy) -> String {
     let limiters: Vec<String> = found.limiters.iter().map(ToString::to_string).collect();
     let limits = if limiters.is_empty() { "nothing".to_owned() } else { limiters.join(" and ") };
     format!(
-        "{at}: occupancy {:.1} %, {} blocks of {} threads, set by {limits}; one block more: {}",
+        "{at}: occupancy {:.1} %, {} blocks of {} threads, limited by {limits}; for one more block: {}",
         found.percent, found.blocks_per_sm, found.block, found.next
     )
 }

@@ -91,7 +91,8 @@ impl Built {
             Programs::Family { plans } => plans.get(&part.name),
             Programs::Launched { .. } => None,
         };
-        let (plan, ptx) = found.ok_or_else(|| unfit(format!("there is no plan for {}", part.name)))?;
+        let (plan, ptx) =
+            found.ok_or_else(|| unfit(format!("the candidate has no plan for {}", part.name)))?;
         Ok((&**plan, ptx))
     }
 
@@ -217,10 +218,7 @@ fn programs(bench: &Bench<'_>, candidate: &Candidate) -> Result<(Programs, Vec<S
             let source = read(bench, file)?;
             let (_, errors) = warpproof_ptx::parse(&source.text);
             if let Some(error) = errors.first() {
-                return Err(Ending::fail(
-                    format!("{} does not read as PTX: {error}", file.value),
-                    Vec::new(),
-                ));
+                return Err(Ending::fail(format!("cannot parse {} as PTX: {error}", file.value), Vec::new()));
             }
             let text: Arc<str> = Arc::from(source.text);
             let modules = bench.task.target.architectures.iter();
@@ -241,7 +239,7 @@ fn known(kernels: &[String], compiled: &Compiled, source: &Source) -> Result<(),
         if let Err(NotOne::None) = compiled.instances.find(&symbols, name)
             && let Some(why) = compiled.instances.why_not(name, &source.text)
         {
-            let reason = format!("there is no kernel `{name}`: {why}");
+            let reason = format!("the module has no kernel `{name}`: {why}");
             return Err(Ending::inconclusive(reason, Some(Obstacle::Input)));
         }
     }
@@ -258,9 +256,9 @@ fn relative(ptx: &str, file: &str) -> String {
 fn planned(bench: &Bench<'_>, candidate: &Candidate) -> Result<Programs, Ending> {
     let input = |reason: String| Ending::inconclusive(reason, Some(Obstacle::Input));
     let device = bench.task.target.devices.first().and_then(|id| Device::named(id));
-    let device = device.ok_or_else(|| input("the task names no device that is known".to_owned()))?;
+    let device = device.ok_or_else(|| input("the task names no known device".to_owned()))?;
     let family = family::of(bench.task)
-        .ok_or_else(|| input("the task's operator has no kernels of its own".to_owned()))?;
+        .ok_or_else(|| input("the task's operator has no built-in kernels".to_owned()))?;
     let mut plans = BTreeMap::new();
     for size in bench.sizes(candidate, None) {
         let plan = family
@@ -270,7 +268,7 @@ fn planned(bench: &Bench<'_>, candidate: &Candidate) -> Result<Programs, Ending>
         plans.insert(size.name, (plan, Arc::from(ptx)));
     }
     if plans.is_empty() {
-        return Err(input(format!("`{}` takes none of the task's shapes", candidate.name.value)));
+        return Err(input(format!("`{}` supports none of the task's shapes", candidate.name.value)));
     }
     Ok(Programs::Family { plans })
 }
@@ -283,7 +281,7 @@ fn read(bench: &Bench<'_>, file: &str) -> Result<Source, Ending> {
     };
     let found = std::fs::metadata(&path).map_err(|cause| unreadable(cause.to_string()))?;
     if !found.is_file() || found.len() > MAX_SOURCE {
-        return Err(unreadable(format!("it is no file of at most {MAX_SOURCE} bytes")));
+        return Err(unreadable(format!("expected a file of at most {MAX_SOURCE} bytes")));
     }
     let source = Source::read(&path).map_err(|cause| unreadable(cause.to_string()))?;
     Ok(Source { name: file.to_owned(), ..source })
@@ -301,7 +299,7 @@ fn refused(error: &CompileError, arch: &str) -> Ending {
         }
         CompileError::NotFound(error) => Ending::inconclusive(error.reason.clone(), Some(Obstacle::Input)),
         CompileError::Outside(_) => {
-            Ending::fail(format!("{error}; --allow-path allows another directory"), Vec::new())
+            Ending::fail(format!("{error}; allow another directory with --allow-path"), Vec::new())
         }
         CompileError::Limit(text) => Ending::inconclusive(text.clone(), Some(Obstacle::Limit)),
         CompileError::Options(text) | CompileError::Nvrtc(text) => {
@@ -351,10 +349,9 @@ pub(super) fn ending(built: &Built) -> Ending {
     figures.extend(Figure::counted("PTX", count(built.ptx().len()), "B"));
     figures.extend(Figure::counted("compiler warnings", count(built.warnings.len()), ""));
     let ending = if let Some(dead) = built.dead.first() {
-        Ending::fail(format!("a toggle does nothing: {dead}"), figures)
+        Ending::fail(format!("a toggle has no effect: {dead}"), figures)
     } else if let Some(other) = &built.same_as {
-        let reason =
-            format!("this is the very program of `{other}`, launched alike: there is nothing to compare");
+        let reason = format!("identical to `{other}`: same program and same launch");
         Ending::fail(reason, figures)
     } else {
         Ending::pass(figures)

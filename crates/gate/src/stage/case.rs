@@ -149,22 +149,25 @@ impl<'a> Bench<'a> {
         name: &CaseName,
     ) -> Result<(Part, Case<'a>), String> {
         if let Some(task) = name.task.as_ref().filter(|task| **task != self.task.name.value) {
-            return Err(format!("the case is of task `{task}`, and this is `{}`", self.task.name.value));
+            return Err(format!(
+                "expected a case of task `{}`, found one of task `{task}`",
+                self.task.name.value
+            ));
         }
         let sizes = self.sizes(candidate, None);
         let list = |names: Vec<String>| names.join(", ");
         let mut size = match &name.shape {
-            None => sizes.into_iter().next().ok_or("the candidate takes no shape of the task")?,
+            None => sizes.into_iter().next().ok_or("the candidate supports none of the task's shapes")?,
             Some(shape) => {
                 let names = || list(sizes.iter().map(|size| size.name.clone()).collect());
                 let found = sizes.iter().find(|size| size.name == *shape).cloned();
-                found.ok_or_else(|| format!("no shape `{shape}`; the candidate takes {}", names()))?
+                found.ok_or_else(|| format!("no shape `{shape}`; the candidate supports {}", names()))?
             }
         };
         for (axis, extent) in &name.axes {
             match size.axes.get_mut(axis).filter(|_| size.hidden) {
                 Some(own) => *own = *extent,
-                None => return Err(format!("`{}` has no drawn extent of axis `{axis}`", size.name)),
+                None => return Err(format!("shape `{}` has no drawn extent for axis `{axis}`", size.name)),
             }
         }
         let cases = self.cases(candidate);
@@ -173,7 +176,7 @@ impl<'a> Bench<'a> {
             None => dtypes.first().copied(),
             Some(dtype) => dtypes.into_iter().find(|one| *one == dtype),
         };
-        let dtype = dtype.ok_or("the candidate does not take this type")?;
+        let dtype = dtype.ok_or("the candidate does not support this type")?;
         let distributions = &self.task.data.distributions;
         let distribution = match &name.distribution {
             None => distributions.first().ok_or("the task has no distribution")?,

@@ -44,7 +44,7 @@ pub(crate) fn part(
 ) -> Result<Ending, Trouble> {
     let cases = bench.cases_of(candidate, one);
     if cases.is_empty() {
-        return Err(unfit("the candidate takes none of the task's types: nothing was checked"));
+        return Err(unfit("the candidate supports none of the task's types"));
     }
     let mut ending = on(bench, candidate, module, part, cases.clone(), schedules)?;
     if ending.outcome == Outcome::Pass {
@@ -100,7 +100,7 @@ pub(crate) fn on(
             stands.push((case.dtype, stand, BTreeSet::new()));
         }
         let Some((_, stand, known)) = stands.iter_mut().find(|(dtype, ..)| *dtype == case.dtype) else {
-            return Err(unfit("a stand was lost"));
+            return Err(unfit("internal error: a loaded module is missing"));
         };
         told.cases += 1;
         if several {
@@ -155,7 +155,8 @@ impl Told {
             Program::Source { file, .. } | Program::Ptx { file, .. } => file.value.as_str(),
             Program::Rung { .. } => "",
         };
-        // The source was compiled just before; if it is gone, places are shown without their lines.
+        // The source was compiled just before; if it was deleted since, places are shown without their
+        // lines.
         let text = std::fs::read_to_string(bench.directory.join(file)).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         let findings = errors.map(|finding| excerpts(finding, file, &lines)).collect();
@@ -186,7 +187,7 @@ impl Told {
             self.findings.iter().filter(|finding| finding.severity == Severity::Error).collect();
         let count = u64::try_from(errors.len()).unwrap_or(u64::MAX).saturating_add(self.dropped);
         let mut figures = Vec::new();
-        let source = "a kernel that makes a mistake is not timed";
+        let source = "only kernels without findings are timed";
         let findings = Figure::counted("findings", count, "");
         figures.extend(
             findings.and_then(|one| one.held_to(Comparison::AtMost, 0.0, source)).map(|one| one.at(at)),

@@ -1,9 +1,9 @@
 //! Compares outputs with the reference: every type, distribution and seed on every size.
 //!
-//! All cases of a size run one after another on one loaded module, with fresh inputs at the same addresses, and the
-//! first case runs again at the end: a kernel that caches an answer then returns it for the wrong inputs. A kernel
-//! that compares the inputs first would never be caught, so kernels must not keep state: module variables must end
-//! each case as loading left them.
+//! All cases of a size run one after another on one loaded module, with fresh inputs at the same addresses,
+//! and the first case runs again at the end: a kernel that caches its output then returns it for the wrong
+//! inputs. A kernel that first compares the inputs would never be caught, so kernels must not keep state:
+//! after each case, module variables must have the values that loading gave them.
 //!
 //! Arrays are placed at addresses drawn for the run. The first case also runs at other addresses and must give the
 //! same bits.
@@ -49,7 +49,7 @@ pub(crate) fn part(
 ) -> Result<Ending, Trouble> {
     let cases = bench.cases_of(candidate, one);
     if cases.is_empty() {
-        return Err(unfit("the candidate takes none of the task's types: nothing was judged"));
+        return Err(unfit("the candidate supports none of the task's types"));
     }
     let mut covered = Coverage::default();
     let mut ending = judge(bench, candidate, module, baseline, (part, cases), &mut covered)?;
@@ -78,10 +78,10 @@ fn judge(
         (true, Some((peer, built))) => {
             let module = built
                 .module(module.arch)
-                .ok_or_else(|| unfit("its bitwise baseline is no kernel of the task's"))?;
+                .ok_or_else(|| unfit("its bitwise baseline is not a kernel of the task"))?;
             Some((peer, module))
         }
-        (true, None) => return Err(unfit("its bitwise baseline has no program to compare with")),
+        (true, None) => return Err(unfit("its bitwise baseline has no compiled program")),
     };
     let mut stands: Vec<(Dtype, Stand)> = Vec::new();
     let mut peers: Vec<(Dtype, Stand)> = Vec::new();
@@ -98,7 +98,9 @@ fn judge(
         let fail = |reason: String| Trouble::from(Ending::fail(reason, Vec::new()).shown_by(&shown));
         let inputs = inputs_of(bench, part, &case)?;
         let at = standing(bench, candidate, module, part, case.dtype, &mut stands)?;
-        let Some((_, stand)) = stands.get_mut(at) else { return Err(unfit("a stand was lost")) };
+        let Some((_, stand)) = stands.get_mut(at) else {
+            return Err(unfit("internal error: a loaded module is missing"));
+        };
         stand.fill(&inputs, POISON)?;
         let fresh = !firsts.iter().any(|first| first.0 == case.dtype);
         let mut executed = Work::default();
@@ -106,8 +108,8 @@ fn judge(
         covered.merge(&executed.coverage);
         if let Some(variable) = stand.kept_variable() {
             let reason = format!(
-                "{name}: the kernel keeps something between launches in `{variable}`; what it needs while it runs is \
-                 [[candidate.scratch]]"
+                "{name}: the kernel keeps state between launches in `{variable}`; use [[candidate.scratch]] for \
+                 temporary memory"
             );
             return Err(fail(reason));
         }
@@ -115,7 +117,7 @@ fn judge(
             return Err(fail(format!("{name}: the kernel changed its input `{input}`")));
         }
         if let Some(why) = audit::downgrade(bench.task, case.dtype, &executed.instructions) {
-            return Err(fail(format!("{}: less precise than the task asks: {why}", part.name)));
+            return Err(fail(format!("{}: less precise than the task requires: {why}", part.name)));
         }
         let got: Vec<(String, Vec<u8>)> =
             stand.outputs().into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
@@ -136,7 +138,7 @@ fn judge(
         }
         for (output, bytes) in &got {
             let Some(expected) = expected.get(output) else {
-                return Err(unfit(format!("the reference says nothing about the output `{output}`")));
+                return Err(unfit(format!("the reference has no output `{output}`")));
             };
             let (errors, judgement) = expected.judge(bytes, bench.task.tolerance.non_finite);
             let unwritten = unwritten(bytes, element(bench, output, case.dtype));
@@ -155,9 +157,9 @@ fn judge(
             if let Some((_, stand)) = peers.get_mut(at) {
                 stand.fill(&inputs, POISON)?;
                 // A baseline that stops is not the candidate's fault.
-                stand
-                    .run(&name, None)
-                    .map_err(|end| unfit(format!("its bitwise baseline stops: {}", end.reason)))?;
+                stand.run(&name, None).map_err(|end| {
+                    unfit(format!("its bitwise baseline does not complete: {}", end.reason))
+                })?;
                 for ((output, bytes), (_, other)) in got.iter().zip(stand.outputs()) {
                     worst.compare_bits(bytes, &other, element(bench, output, case.dtype));
                 }
@@ -190,8 +192,8 @@ fn judge(
         let same = stand.outputs().iter().zip(before).all(|((_, now), (_, then))| now == then);
         if !same {
             let reason = format!(
-                "{name}: run again on memory that was filled otherwise, the kernel gives other bits; it leaves outputs \
-                 unwritten, reads what nobody wrote, or keeps something between launches"
+                "{name}: the output changes when memory has other contents before the launch; the kernel leaves outputs \
+                 unwritten, reads uninitialized memory, or keeps state between launches"
             );
             return Err(Ending::fail(reason, Vec::new()).shown_by(shown).into());
         }
@@ -211,10 +213,13 @@ fn incomparable(bench: &Bench<'_>, case: &str, expected: &BTreeMap<String, Expec
         .find_map(|(output, expected)| Some((output, expected, expected.incomparable(non_finite)?)))?;
     let index: Vec<String> = index.iter().map(ToString::to_string).collect();
     let dtype = expected.dtype;
-    let what =
-        if value.is_finite() { format!("{value}, which {dtype} cannot hold,") } else { value.to_string() };
+    let what = if value.is_finite() {
+        format!("{value}, which {dtype} cannot represent,")
+    } else {
+        value.to_string()
+    };
     Some(format!(
-        "{case}: the task is at fault, not the kernel: the reference is {what} at {output}[{}], and the task refuses outputs \
+        "{case}: error in the task, not in the kernel: the reference is {what} at {output}[{}], and the task rejects outputs \
          that are not finite, so that no kernel can pass; fix the reference or the range of its inputs, or set `non_finite = \
          \"match\"` in [tolerance]",
         index.join(", ")
@@ -257,7 +262,7 @@ fn called_again(
         let (_, judgement) = first.judge(&bytes, bench.task.tolerance.non_finite);
         if !judgement.passed {
             return Err(unfit(format!(
-                "{}, {}: the reference, called again for the same inputs, returns something else for `{name}`; it is random, or \
+                "{}, {}: the reference returns a different `{name}` when called again with the same inputs; it is random, or \
                  keeps something between calls",
                 part.name, case.name
             )));
@@ -282,8 +287,8 @@ fn elsewhere(
         None => Ok(()),
         Some(((output, _), _)) => {
             let reason = format!(
-                "{name}: `{output}` has other bits when arrays lie at other addresses; outputs must not depend on addresses, \
-                 and the runtime promises multiples of 256 bytes only"
+                "{name}: `{output}` changes when arrays are placed at other addresses; outputs must not depend on addresses, \
+                 and the CUDA runtime guarantees only 256-byte alignment"
             );
             Err(Ending::fail(reason, Vec::new()).shown_by(shown).into())
         }
@@ -300,17 +305,17 @@ fn launched_again(stand: &mut Stand, inputs: &[Input], name: &str, issued: u64) 
     stand.run(name, Some(&mut again))?;
     let fail = |what: String| {
         let reason = format!(
-            "{name}: launched again on the memory that it left, as timed launches are, the kernel {what}; every launch has to \
+            "{name}: launched again on the memory that it left, as timed launches are, the kernel {what}; every launch must \
              do the same work"
         );
         Err(Ending::fail(reason, Vec::new()))
     };
     if again.issued != issued {
-        return fail(format!("issues {} warp instructions, and before it were {issued}", again.issued));
+        return fail(format!("issues {} warp instructions instead of {issued}", again.issued));
     }
     let after = stand.left();
     match before.iter().zip(&after).find(|(before, after)| before != after) {
-        Some(((changed, _), _)) => fail(format!("leaves something else in `{changed}`")),
+        Some(((changed, _), _)) => fail(format!("leaves different contents in `{changed}`")),
         None => Ok(()),
     }
 }
@@ -347,7 +352,7 @@ pub(crate) fn inputs_of(bench: &Bench<'_>, part: &Part, case: &Case<'_>) -> Resu
 fn files_of(bench: &Bench<'_>, part: &Part, case: &Case<'_>) -> Result<Option<Loaded>, Trouble> {
     let Reference::Files { cases } = &bench.task.reference else { return Ok(None) };
     let files = cases.iter().find(|files| files.shape.value == part.name);
-    let files = files.ok_or_else(|| unfit(format!("no files hold shape {}", part.name)))?;
+    let files = files.ok_or_else(|| unfit(format!("the reference has no files for shape {}", part.name)))?;
     let loaded = reference::files::load(bench.task, files, &part.size, case.dtype, bench.directory);
     loaded.map(Some).map_err(|error| unfit(error.to_string()))
 }
@@ -397,7 +402,7 @@ pub(crate) fn expectations(
         }
     };
     let Policy::Stated { absolute, relative, rmse, bias } = bench.task.tolerance.policy else {
-        return Err(self::unfit("a reference from elsewhere needs stated limits"));
+        return Err(self::unfit("a Python or file reference requires stated limits"));
     };
     let stated = exact.into_iter().map(|(name, dtype, tensor)| {
         (name, reference::stated(tensor, dtype, absolute, relative, rmse, bias))
@@ -484,7 +489,7 @@ fn try_nulls(
                     None => continue,
                 },
             };
-            // For some inputs it is the answer: the mean of one element is that element.
+            // For some inputs the wrong output is correct: the mean of one element is that element.
             if output == expected.dtype.bytes(&expected.tensor.values) {
                 continue;
             }
@@ -620,14 +625,14 @@ pub(crate) fn sum(parts: Vec<(String, Ending)>) -> Ending {
         false
     });
     for (null, cases) in refused {
-        let source = "a task that lets it pass everywhere decides nothing";
+        let source = "a task that accepts it in every case tests nothing";
         let figure = (&*format!("{REFUSES}{null}"), cases, "");
         let told = limited(&mut all.figures, figure, (Comparison::AtLeast, 1.0, source), None);
         if !told && all.outcome == Outcome::Pass {
             all.outcome = Outcome::Inconclusive;
             all.obstacle = Some(Obstacle::Input);
             all.reason = format!(
-                "the task is at fault, not the kernel: its limits let the wrong output `{null}` pass in every case, so that they \
+                "error in the task, not in the kernel: its limits accept the wrong output `{null}` in every case, so they \
                  decide nothing; narrow them in [tolerance]"
             );
         }

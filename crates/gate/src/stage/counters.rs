@@ -79,12 +79,12 @@ pub(super) fn part(
         if !has_peer(bench, candidate) {
             return Ok(Ending::pass(figures));
         }
-        let reason = "the baseline has no program to be compared with";
+        let reason = "the baseline has no compiled program";
         return Ok(Ending { figures, ..Ending::inconclusive(reason, Some(Obstacle::Input)) });
     };
     if !bench.sizes(peer, Some(Stage::Counters)).iter().any(|size| size.name == part.name) {
         return Ok(Ending {
-            reason: format!("{} has no {}", peer.name.value, part.name),
+            reason: format!("{} has no counts for {}", peer.name.value, part.name),
             ..Ending::pass(figures)
         });
     }
@@ -100,7 +100,7 @@ pub(super) fn part(
             };
             let (Some(now), Some(before)) = (value(&own), value(&theirs)) else {
                 let reason =
-                    format!("the task compares the figure `{name}`, and this stage gives none of that name");
+                    format!("the task compares the figure `{name}`, which this stage does not report");
                 return Ok(Ending { figures, ..Ending::inconclusive(reason, Some(Obstacle::Input)) });
             };
             let op = limit.threshold.comparison;

@@ -57,13 +57,13 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate) -> Result<Ending, 
     });
     let peers: Vec<&str> = peers.collect();
     if peers.is_empty() {
-        return Ok(Ending::skipped("the task names no peer from elsewhere"));
+        return Ok(Ending::skipped("the task names no external peer"));
     }
     if let Some(unknown) = peers.iter().find(|peer| **peer != TORCH) {
-        return Err(unfit(format!("there is no way to run `{unknown}`; `{TORCH}` is known")));
+        return Err(unfit(format!("expected `{TORCH}`, found an unknown peer `{unknown}`")));
     }
     let Some(clocks) = bench.clocks else {
-        return Ok(Ending::skipped("no GPU was found, so peers were not measured"));
+        return Ok(Ending::skipped("no GPU found"));
     };
     let shapes = shapes(bench, candidate)?;
     let seed = bench.measured_seed();
@@ -79,7 +79,7 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate) -> Result<Ending, 
     if let (Some(head), Some(device)) = (head, device)
         && head.device != device.name
     {
-        let why = format!("it runs on {}, and speed is timed on {}", head.device, device.name);
+        let why = format!("it runs on {}, but speed is measured on {}", head.device, device.name);
         return Ok(Ending::absent(format!("{TORCH}: {why}")));
     }
     let kind = if clocks.predicted() { FigureKind::Predicted } else { FigureKind::Measured };
@@ -94,7 +94,7 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate) -> Result<Ending, 
                     .extend(Figure::new(name::PEER_LATENCY, us, "us", kind).map(|figure| figure.at(&peer)));
             }
             (why, _) => {
-                let why = why.unwrap_or_else(|| "it gave no time".to_owned());
+                let why = why.unwrap_or_else(|| "it reported no time".to_owned());
                 skipped.entry(why).or_default().push(format!("{} on {}", line.backend, line.shape));
             }
         }
@@ -102,7 +102,7 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate) -> Result<Ending, 
     let reasons: Vec<String> =
         skipped.iter().map(|(why, who)| format!("{}: {why}", who.join(", "))).collect();
     let ending = match (figures.is_empty(), reasons.is_empty()) {
-        (true, true) => Ending::absent(format!("{TORCH}: the program said nothing")),
+        (true, true) => Ending::absent(format!("{TORCH}: the program printed nothing")),
         (true, false) => Ending::absent(reasons.join("; ")),
         (false, _) => Ending { reason: reasons.join("; "), ..Ending::pass(figures) },
     };
@@ -114,11 +114,12 @@ fn shapes(bench: &Bench<'_>, candidate: &Candidate) -> Result<Vec<Value>, Troubl
     let Reference::BuiltIn { operator: Operator::Attention { causal, softmax_scale } } =
         &bench.task.reference
     else {
-        return Err(unfit(format!("`{TORCH}` is attention, and the task is not")));
+        return Err(unfit(format!("`{TORCH}` supports only attention tasks")));
     };
     let of = |size: &Size| {
         let get = |axis: &str| size.axes.get(axis).copied();
-        let need = |axis: &str| get(axis).ok_or_else(|| unfit(format!("attention needs the axis `{axis}`")));
+        let need =
+            |axis: &str| get(axis).ok_or_else(|| unfit(format!("attention requires the axis `{axis}`")));
         let (b, h, s, d) = (need("b")?, need("h")?, need("s")?, need("d")?);
         let usual = 1.0 / f64::from(u32::try_from(d).unwrap_or(u32::MAX)).sqrt();
         Ok(json!({
@@ -146,7 +147,7 @@ fn ask(
     // A directory without Python modules that it could import by accident.
     let folder = match tempfile::tempdir() {
         Ok(folder) => folder,
-        Err(cause) => return Ok(Err(format!("cannot make a directory: {cause}"))),
+        Err(cause) => return Ok(Err(format!("cannot create a temporary directory: {cause}"))),
     };
     let apart = bench.clocks.is_none_or(Clocks::apart);
     let mut child = match start(Path::new(&python), folder.path(), device, apart) {
@@ -178,7 +179,7 @@ fn ask(
     if late {
         return Ok(Err(format!("it took longer than {} s", PATIENCE.as_secs())));
     }
-    Ok(reader.join().map_err(|_| "what it said was lost".to_owned()))
+    Ok(reader.join().map_err(|_| "cannot read its output".to_owned()))
 }
 
 /// Starts the program. It sees only the timed device and does not receive keyboard interrupts.

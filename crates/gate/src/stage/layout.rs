@@ -22,7 +22,7 @@ pub(super) fn kernel<'s>(
     instances.find(kernels, name).map_err(|error| match error {
         NotOne::None => {
             let names: Vec<String> = kernels.iter().map(|symbol| symbol::name(symbol)).collect();
-            unfit(format!("there is no kernel `{name}`; the module has {}", names.join(", ")))
+            unfit(format!("the module has no kernel `{name}`; its kernels are {}", names.join(", ")))
         }
         NotOne::Several(all) => {
             unfit(format!("several kernels are called `{name}`; name one as {}", all.join(" or ")))
@@ -97,7 +97,7 @@ impl Content {
             Content::Value(bytes) => Ok(bytes.clone()),
             Content::Input(name) => {
                 let input = inputs.iter().find(|input| input.name == *name).map(Input::bytes);
-                input.ok_or_else(|| unfit(format!("there is no input `{name}`")))
+                input.ok_or_else(|| unfit(format!("the task has no input `{name}`")))
             }
         }
     }
@@ -138,7 +138,7 @@ impl Layout {
         let mut launches = Vec::new();
         for step in &module.launch.steps {
             let name = step.kernel.named(dtype);
-            let name = name.ok_or_else(|| unfit(format!("no kernel is named for {dtype}")))?;
+            let name = name.ok_or_else(|| unfit(format!("the candidate names no kernel for {dtype}")))?;
             let symbol = kernel(kernels, name, module.instances)?.clone();
             launches.push(planned(bench, candidate, step, symbol, size, &rooms)?);
         }
@@ -195,8 +195,8 @@ fn rooms(
     }
     let sized = rooms.into_iter().map(|(name, what, begins_as, dtype, dims)| {
         let bytes = dims.iter().try_fold(dtype.size(), |all, extent| all.checked_mul(*extent));
-        let bytes = bytes.ok_or_else(|| unfit(format!("`{name}` is larger than memory")))?;
-        // Nothing may be empty: a device has no address for it.
+        let bytes = bytes.ok_or_else(|| unfit(format!("`{name}` is larger than the address space")))?;
+        // An array must not be empty: a device gives no address to an empty allocation.
         Ok(Room { name, what, begins_as, dtype, dims, bytes: bytes.max(1) })
     });
     sized.collect()
@@ -228,7 +228,7 @@ fn packed(
 ) -> Result<Packed, Trouble> {
     let room = |name: &str| {
         let place = rooms.iter().position(|room| room.name == name);
-        place.ok_or_else(|| unfit(format!("there is no tensor `{name}`")))
+        place.ok_or_else(|| unfit(format!("the task has no tensor `{name}`")))
     };
     match argument {
         Argument::Address(name) => Ok(Packed::address(room(name)?, 0)),
@@ -241,7 +241,7 @@ fn packed(
                 inside.filter(|inside| *inside <= bytes.0).and_then(|inside| u64::try_from(inside).ok());
             let inside = inside.ok_or_else(|| {
                 unfit(format!(
-                    "`{}` is element {elements} of `{}` for {}, beyond its end",
+                    "`{}` points to element {elements} of `{}` for {}, beyond its end",
                     offset.value, tensor.value, size.name
                 ))
             })?;
@@ -283,7 +283,7 @@ fn value_bytes(
             let fits = bits >= 64 || (-(1i64 << (bits - 1))..1i64 << bits).contains(&value);
             if !fits {
                 return Err(unfit(format!(
-                    "`{}` is {value} for {}, which no {dtype} holds",
+                    "`{}` is {value} for {}, out of range for {dtype}",
                     expr.value, size.name
                 )));
             }

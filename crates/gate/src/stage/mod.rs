@@ -161,7 +161,7 @@ impl Ending {
             if let Some(value) = broken.filter(|_| self.outcome == Outcome::Pass) {
                 self.outcome = Outcome::Fail;
                 let (limit, source) = (limit.threshold.value, &limit.threshold.source);
-                self.reason = format!("{name} is {value}; the task wants {op} {limit}: {source}");
+                self.reason = format!("{name} is {value}; the task requires {op} {limit}: {source}");
             } else if !found && self.outcome == Outcome::Pass {
                 self.outcome = Outcome::Inconclusive;
                 self.obstacle = Some(Obstacle::Input);
@@ -170,7 +170,7 @@ impl Ending {
                 names.dedup();
                 let names = names.join(", ");
                 self.reason = format!(
-                    "the task limits the figure `{name}`, and this stage gives none of that name but {names}"
+                    "the task limits the figure `{name}`, which this stage does not report; it reports {names}"
                 );
             }
         }
@@ -210,7 +210,7 @@ pub(crate) fn stopped(stop: &Stop, case: &str) -> Ending {
     let reason = format!("{case}: {}{place}", stop.sentence);
     match stop.kind {
         StopKind::Unsupported | StopKind::Internal => Ending::inconclusive(
-            format!("{reason}; a gap in warpproof, not a bug in the kernel"),
+            format!("{reason}; not supported by warpproof, not a bug in the kernel"),
             Some(Obstacle::Unsupported),
         ),
         StopKind::Limit => {
@@ -390,7 +390,7 @@ impl<'a> Bench<'a> {
         let elsewhere = found.as_ref().map(|found| &found.case).filter(|case| Some(*case) != wrong.as_ref());
         let place = elsewhere.map(|case| format!(" in another case, {case}")).unwrap_or_default();
         ending.reason =
-            format!("{}; the checks find why it may be{place}: {}", ending.reason, checked.reason);
+            format!("{}; possible cause, found by the checks{place}: {}", ending.reason, checked.reason);
         ending.objects.extend(checked.objects);
         if let (None, Some(own), Some(found)) = (elsewhere, &mut ending.counterexample, &found) {
             own.findings.clone_from(&found.findings);
@@ -422,11 +422,11 @@ impl<'a> Bench<'a> {
             Stage::Speed => speed::judge(self, candidate, built, baseline),
             Stage::Profile => profile::judge(self, candidate, built),
             Stage::External => external::judge(self, candidate),
-            Stage::Counters if !self.sizes(candidate, Some(stage)).is_empty() => Ok(Ending::skipped(
-                "the stage counts on shapes as the task declares them, and all that were chosen are hidden",
-            )),
+            Stage::Counters if !self.sizes(candidate, Some(stage)).is_empty() => {
+                Ok(Ending::skipped("the stage uses only declared shapes, and all selected shapes are hidden"))
+            }
             Stage::Counters | Stage::Correct | Stage::Checks => {
-                Ok(Ending::skipped("the candidate takes none of the shapes of this stage"))
+                Ok(Ending::skipped("the candidate supports none of the shapes of this stage"))
             }
         };
         match done {

@@ -28,7 +28,7 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate, built: &Built) -> 
             match roofline(device, &floor) {
                 Ok(share) => {
                     let at = format!("{} on {}", size.name, device.id);
-                    words.push(format!("{at}: {:.3} us, set by {}", share.us, share.resource));
+                    words.push(format!("{at}: {:.3} us, limited by {}", share.us, share.resource));
                     let figure = Figure::new(name::FLOOR, share.us, "us", FigureKind::Predicted);
                     // With one device, the shape alone identifies the case.
                     let case = if bench.task.target.devices.len() > 1 { &at } else { &size.name };
@@ -41,7 +41,7 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate, built: &Built) -> 
     let mut told = Vec::new();
     latencies(bench, candidate, built, &mut figures, &mut told)?;
     if figures.is_empty() {
-        return Ok(Ending::skipped("no device of the task has the rates that a floor is made from"));
+        return Ok(Ending::skipped("the peak rates of the task's devices are unknown"));
     }
     let mut ending = Ending::pass(figures).with_object("roofline", words.join("\n"));
     if let Some(first) = told.first() {
@@ -105,15 +105,17 @@ struct Times {
 }
 
 impl Times {
-    /// "mission on l4: at least 3.210 us with a warm L2, set by tensor cores; next shared memory (2.100 us)".
+    /// "mission on l4: at least 3.210 us with a warm L2, limited by tensor cores; next shared memory (2.100
+    /// us)".
     fn sentence(&self, at: &str) -> String {
-        let mut text = format!("{at}: at least {:.3} us with a warm L2, launch included", self.warm);
-        for ((resource, us), how) in self.binds.iter().zip(["set by", "next"]) {
+        let mut text =
+            format!("{at}: at least {:.3} us with a warm L2, including launch overhead", self.warm);
+        for ((resource, us), how) in self.binds.iter().zip(["limited by", "next"]) {
             // Writing to a string does not fail.
             let _ = write!(text, "; {how} {resource} ({us:.3} us)");
         }
         if let Some(us) = self.scheduled {
-            let _ = write!(text, "; by its schedule {us:.3} us");
+            let _ = write!(text, "; {us:.3} us from the instruction schedule");
         }
         text
     }
@@ -157,8 +159,9 @@ fn predict(bench: &Bench<'_>, device: &'static Device, case: &Case) -> Result<Ti
 fn floor(bench: &Bench<'_>, candidate: &Candidate, built: &Built, size: &Size) -> Result<Floor, Trouble> {
     let wide = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     if let Programs::Family { plans } = &built.programs {
-        let plan =
-            plans.get(&size.name).ok_or_else(|| unfit(format!("there is no plan for {}", size.name)))?;
+        let plan = plans
+            .get(&size.name)
+            .ok_or_else(|| unfit(format!("the candidate has no plan for {}", size.name)))?;
         return Ok(plan.0.floor());
     }
     let each = candidate.dtypes.as_ref().and_then(|own| own.first()).or(bench.task.data.dtypes.first());

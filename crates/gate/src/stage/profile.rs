@@ -10,12 +10,12 @@ use warpproof_task::Candidate;
 
 pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate, built: &Built) -> Result<Ending, Trouble> {
     let Some(clocks) = bench.clocks else {
-        return Ok(Ending::skipped("no GPU was found, so its counters were not read"));
+        return Ok(Ending::skipped("no GPU found"));
     };
     let kind = if clocks.predicted() { FigureKind::Predicted } else { FigureKind::Measured };
     // The first shape decides speed, so it is the one that is profiled.
     let Some(size) = declared(bench, candidate).into_iter().next() else {
-        return Err(unfit("the task has no shape to be profiled on"));
+        return Err(unfit("the task has no shape to profile"));
     };
     let launches = match clocks.profile(bench, (candidate, built), &size) {
         Profiled::Skipped(why) => return Ok(Ending::absent(why)),

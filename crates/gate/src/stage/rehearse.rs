@@ -83,7 +83,7 @@ impl Rehearsal {
                     let (errors, judgement) =
                         expected.get(name)?.judge(bytes, bench.task.tolerance.non_finite);
                     (!judgement.passed)
-                        .then(|| format!("`{name}` differs from that by up to {:.3e} in a run", errors.max))
+                        .then(|| format!("in a run, `{name}` differs from it by up to {:.3e}", errors.max))
                 });
                 match differs {
                     Some(why) if first => self.differs = Some(why),

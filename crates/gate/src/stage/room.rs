@@ -24,7 +24,7 @@ pub(super) fn refused(bench: &Bench<'_>, candidate: &Candidate, size: &Size) -> 
         return None;
     }
     let reason = format!(
-        "{}: this size takes about {}, most of it for `{largest}`, and the limit is {}; raise it with {MEMORY_FLAG}",
+        "{}: this size needs about {}, most of it for `{largest}`; the limit is {}; raise it with {MEMORY_FLAG}",
         size.name,
         shown(bytes),
         shown(bench.allowance.memory)

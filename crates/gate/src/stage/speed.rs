@@ -88,7 +88,7 @@ impl Clock for Stoppable<'_, '_> {
     }
 
     fn time(&mut self, side: speed::Side, launches: u32) -> Result<Sample, ClockError> {
-        let stopped = |_| ClockError::Device("a stop was asked for".to_owned());
+        let stopped = |_| ClockError::Device("stopped by the user".to_owned());
         self.bench.check_stop().map_err(stopped)?;
         self.clock.time(side, launches)
     }
@@ -101,13 +101,15 @@ pub(super) fn judge(
     baseline: Option<Side<'_>>,
 ) -> Result<Ending, Trouble> {
     let Some(clocks) = bench.clocks else {
-        return Ok(Ending::skipped("no GPU was found, so speed was not measured"));
+        return Ok(Ending::skipped("no GPU found"));
     };
     let Some(timing) = &bench.task.timing else {
-        return Ok(Ending::skipped("the task has no [timing]: nothing says what would be enough"));
+        return Ok(Ending::skipped("the task has no [timing] section"));
     };
     let Some(baseline) = baseline else {
-        return Ok(Ending::skipped("the task names no baseline for it: it is what others are held against"));
+        return Ok(Ending::skipped(
+            "the task names no baseline for this candidate; it is the baseline of others",
+        ));
     };
     let plan = Plan {
         confidence: timing.confidence,
@@ -161,7 +163,7 @@ pub(super) fn judge(
     } else {
         (Outcome::Pass, decided.first())
     };
-    let Some(decides) = decides else { return Err(unfit("the task has no shape to be timed on")) };
+    let Some(decides) = decides else { return Err(unfit("the task has no shape to measure")) };
     ending.outcome = outcome;
     ending.reason = decides.to_string();
     Ok(ending)

@@ -105,9 +105,7 @@ impl Staged {
     /// Compares an output with the reference, with the limits of the stage `correct`.
     pub fn judge(&self, output: &str, bytes: &[u8]) -> Result<(), ClockError> {
         let Some(expected) = self.expected.get(output) else {
-            return Err(ClockError::Device(format!(
-                "the reference says nothing about the output `{output}`"
-            )));
+            return Err(ClockError::Device(format!("the reference has no output `{output}`")));
         };
         // Memory has at least one byte, a tensor may have none.
         let length = expected.tensor.values.len() * expected.dtype.size();
@@ -144,23 +142,23 @@ impl Bench<'_> {
         capability: u32,
     ) -> Result<Staged, ClockError> {
         let Programs::Launched { modules, .. } = &built.programs else {
-            return Err(ClockError::Device(format!("`{}` has no launches of its own", candidate.name.value)));
+            return Err(ClockError::Device(format!("`{}` defines no launches", candidate.name.value)));
         };
         let nearest = modules.iter().filter_map(|(arch, _)| Some((suits(arch, capability)?, arch)));
         let Some(module) = nearest.max().and_then(|(_, arch)| built.module(arch)) else {
             let built: Vec<&str> = modules.iter().map(|(arch, _)| arch.as_str()).collect();
             let why =
-                format!("a device of compute capability {capability} runs none of {}", built.join(", "));
+                format!("a device of compute capability {capability} can run none of {}", built.join(", "));
             return Err(ClockError::Device(why));
         };
         let part = Part { name: size.name.clone(), size: size.clone() };
         // Kernels are timed on inputs drawn for the run.
         let case = self.measured_cases(candidate).into_iter().next();
-        let case = case.ok_or_else(|| unfit("the candidate takes none of the task's types"));
+        let case = case.ok_or_else(|| unfit("the candidate supports none of the task's types"));
         case.and_then(|case| self.stage_module(candidate, module, &part, &case, true)).map_err(|trouble| {
             match trouble {
                 Trouble::Ends(ending) => ClockError::Device(ending.reason),
-                Trouble::Stopped => ClockError::Device("a stop was asked for".to_owned()),
+                Trouble::Stopped => ClockError::Device("stopped by the user".to_owned()),
             }
         })
     }
@@ -180,7 +178,7 @@ impl Bench<'_> {
         }
         let module = built.distinct().into_iter().next().ok_or_else(|| {
             wrong(format!(
-                "`{}` is a kernel of the attention ladder: it has no launch of its own that could be run alone",
+                "`{}` is a kernel of the attention ladder and cannot be launched alone",
                 candidate.name.value
             ))
         })?;

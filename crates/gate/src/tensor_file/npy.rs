@@ -3,8 +3,9 @@
 //! NumPy does not have bf16 or fp8: their codes are written as `<u2` and `|u1`, and read from those or from raw `V2`
 //! and `V1`. Big-endian elements and column-major arrays are converted when read.
 //!
-//! We wrote this reader because the crates for the format either bring a matrix library or parse the header with a
-//! grammar and a dozen packages, and none of them bounds what an untrusted header may request.
+//! This reader exists because the crates for the format either depend on a matrix library or parse the
+//! header with a grammar and a dozen packages, and none of them limits the memory that an untrusted header
+//! may request.
 
 use super::{FileTensor, Stored};
 use warpproof_task::dtype::Dtype;
@@ -22,34 +23,34 @@ struct Header {
 
 /// Reads a whole file: its element type, its extents, and its bytes by row in little-endian order.
 pub fn read(file: &[u8]) -> Result<(Stored, Vec<usize>, Vec<u8>), String> {
-    let rest = file.strip_prefix(MAGIC).ok_or("it does not begin with the magic")?;
-    let (version, rest) = rest.split_first_chunk::<2>().ok_or("it ends in its version")?;
+    let rest = file.strip_prefix(MAGIC).ok_or("the magic number is missing")?;
+    let (version, rest) = rest.split_first_chunk::<2>().ok_or("the file ends within the version")?;
     let (length, rest) = match version[0] {
         1 => {
-            let (length, rest) = rest.split_first_chunk::<2>().ok_or("it ends in its header")?;
+            let (length, rest) = rest.split_first_chunk::<2>().ok_or("the file ends within the header")?;
             (usize::from(u16::from_le_bytes(*length)), rest)
         }
         2 | 3 => {
-            let (length, rest) = rest.split_first_chunk::<4>().ok_or("it ends in its header")?;
+            let (length, rest) = rest.split_first_chunk::<4>().ok_or("the file ends within the header")?;
             (usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX), rest)
         }
-        other => return Err(format!("version {other} is not known")),
+        other => return Err(format!("unsupported version {other}")),
     };
     if length > MAX_HEADER {
-        return Err(format!("a header of {length} bytes"));
+        return Err(format!("the header is too long: {length} bytes"));
     }
-    let (header, data) = rest.split_at_checked(length).ok_or("it ends in its header")?;
-    let header = std::str::from_utf8(header).map_err(|_| "its header is not text")?;
+    let (header, data) = rest.split_at_checked(length).ok_or("the file ends within the header")?;
+    let header = std::str::from_utf8(header).map_err(|_| "the header is not valid UTF-8")?;
     let header = parse_header(header)?;
     let size = match header.stored {
         Stored::As(dtype) => dtype.size(),
         Stored::Raw(size) => size,
     };
     let count = header.shape.iter().try_fold(1usize, |n, extent| n.checked_mul(*extent));
-    let wanted = count.and_then(|count| count.checked_mul(size)).ok_or("its shape is too large")?;
+    let wanted = count.and_then(|count| count.checked_mul(size)).ok_or("the shape is too large")?;
     let data = data
         .get(..wanted)
-        .ok_or_else(|| format!("its shape asks for {wanted} bytes, and it has {}", data.len()))?;
+        .ok_or_else(|| format!("the shape requires {wanted} bytes, found {}", data.len()))?;
     let mut bytes = if header.by_column { by_row(data, &header.shape, size) } else { data.to_vec() };
     if header.swapped {
         bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse);
@@ -82,7 +83,7 @@ fn by_row(data: &[u8], shape: &[usize], size: usize) -> Vec<u8> {
 }
 
 fn parse_header(text: &str) -> Result<Header, String> {
-    let descr = entry(text, "descr").and_then(quoted).ok_or("its header has no `descr`")?;
+    let descr = entry(text, "descr").and_then(quoted).ok_or("the header has no `descr`")?;
     let (order, kind) = match descr.as_bytes().first() {
         Some(b'<' | b'>' | b'|' | b'=') => descr.split_at(1),
         _ => ("|", descr),
@@ -101,18 +102,18 @@ fn parse_header(text: &str) -> Result<Header, String> {
         "f8" => Stored::As(Dtype::F64),
         "V1" => Stored::Raw(1),
         "V2" => Stored::Raw(2),
-        other => return Err(format!("elements of type `{other}` are in no array")),
+        other => return Err(format!("unsupported element type `{other}`")),
     };
     let by_column = match entry(text, "fortran_order") {
         Some(value) if value.starts_with("True") => true,
         Some(value) if value.starts_with("False") => false,
-        _ => return Err("its header has no `fortran_order`".into()),
+        _ => return Err("the header has no `fortran_order`".into()),
     };
     let shape = entry(text, "shape").and_then(|value| value.strip_prefix('(')?.split_once(')'));
-    let (extents, _) = shape.ok_or("its header has no `shape`")?;
+    let (extents, _) = shape.ok_or("the header has no `shape`")?;
     let mut shape = Vec::new();
     for extent in extents.split(',').map(str::trim).filter(|extent| !extent.is_empty()) {
-        shape.push(extent.trim_end_matches('L').parse().map_err(|_| format!("`{extent}` is no extent"))?);
+        shape.push(extent.trim_end_matches('L').parse().map_err(|_| format!("invalid extent `{extent}`"))?);
     }
     if shape.len() > 64 {
         return Err(format!("{} extents", shape.len()));

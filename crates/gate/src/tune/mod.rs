@@ -1,9 +1,9 @@
 //! Searches the macros of a candidate for the fastest variant.
 //!
-//! [`points`] lists the allowed combinations, [`search`] chooses which to evaluate next, [`tune`] has its [`Judges`]
-//! take them through the gate, and [`text`] renders the result. Every evaluation is a set of steps of the gate,
-//! identified by content and in the ledger before the next: an interrupted search is run again and reads its earlier
-//! results.
+//! [`points`] lists the allowed combinations, [`search`] chooses which to evaluate next, [`tune`] passes
+//! them to its evaluator, which runs the gate, and [`text`] renders the result. Every evaluation is a set
+//! of steps of the gate, identified by content and in the ledger before the next: an interrupted search is
+//! run again and reads its earlier results.
 //!
 //! Variants go through the stages that give a time. The current best must pass every stage to stay the best. With a
 //! clock, or on request, every variant goes through all stages.

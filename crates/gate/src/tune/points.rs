@@ -35,8 +35,8 @@ impl fmt::Display for NoPoints {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NoPoints::TooMany => write!(f, "the space has more than {MAX_COMBINATIONS} combinations"),
-            NoPoints::None => f.write_str("the constraints of the space leave no combination"),
-            NoPoints::Constraint(why) => write!(f, "a constraint of the space has no value: {why}"),
+            NoPoints::None => f.write_str("the constraints of the space exclude every combination"),
+            NoPoints::Constraint(why) => write!(f, "cannot evaluate a constraint of the space: {why}"),
         }
     }
 }

@@ -79,10 +79,10 @@ pub enum TuneError<E> {
 impl<E: fmt::Display> fmt::Display for TuneError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TuneError::NoSpace(candidate) => write!(f, "the task declares no space for `{candidate}`"),
+            TuneError::NoSpace(candidate) => write!(f, "the task declares no [[space]] for `{candidate}`"),
             TuneError::Points(error) => error.fmt(f),
             TuneError::NoTimes => f.write_str(
-                "variants are ranked by the stage model, on shapes that the stage counters counts; the task lacks one of them",
+                "the task must have the stages `counters` and `model`: variants are ranked by their predicted time",
             ),
             TuneError::Judges(error) => error.fmt(f),
         }
@@ -562,7 +562,7 @@ fn standing(task: &Task, base: &Candidate, steps: &[StepRecord], full: bool) -> 
     }
     let Some(score) = score(steps, first_shape(task, base)) else {
         let model = steps.iter().find(|step| step.stage == Stage::Model).unwrap_or(last);
-        let reason = if model.reason.is_empty() { "no time is predicted" } else { &model.reason };
+        let reason = if model.reason.is_empty() { "the model predicted no time" } else { &model.reason };
         return Some(Standing::Refused { stage: Stage::Model, reason: reason.to_owned(), failed: false });
     };
     Some(Standing::Ranked { score, full })

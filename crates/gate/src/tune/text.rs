@@ -42,29 +42,33 @@ pub fn text(study: &Study, task: &str) -> String {
     let refused = study.evaluations.len() - ranked;
     let _ = writeln!(
         out,
-        "{ranked} ranked by time{}, {twins} of them the program of another; {refused} refused",
+        "{ranked} ranked by time{}, {twins} of them duplicates; {refused} rejected",
         study.case.as_ref().map(|case| format!(" for {case}")).unwrap_or_default(),
     );
     let stages = if study.full {
-        "every variant went through all stages".to_owned()
+        "every variant ran all stages".to_owned()
     } else {
-        format!("each went through build, budget and model; {} led and went through all stages", study.judged)
+        format!(
+            "each variant ran build, budget and model; {} variants that were the best also ran all stages",
+            study.judged
+        )
     };
     let _ = writeln!(out, "{stages}\n");
     table(&mut out, study);
     worth(&mut out, study);
     for (knob, compared) in &study.dead {
-        let _ = writeln!(out, "{knob} does nothing: the same program in {}", plural(*compared, "comparison"));
+        let _ =
+            writeln!(out, "{knob} has no effect: the same program in {}", plural(*compared, "comparison"));
     }
     for one in &study.refusals {
-        let _ = writeln!(out, "{} refused {}: {}", one.stage, one.count, one.first);
+        let _ = writeln!(out, "{} rejected {}: {}", one.stage, one.count, one.first);
     }
     if !(study.dead.is_empty() && study.refusals.is_empty()) {
         out.push('\n');
     }
     match &study.winner {
         Some(winner) => {
-            let gain = winner.reduction.map(|gain| format!(", {gain} against `{}`", study.candidate));
+            let gain = winner.reduction.map(|gain| format!(", {gain} compared with `{}`", study.candidate));
             let _ = writeln!(
                 out,
                 "winner: {}: {:.3} us {}{}",
@@ -75,15 +79,13 @@ pub fn text(study: &Study, task: &str) -> String {
             );
             let verdict = winner.verdict.map_or("no verdict", |verdict| verdict.as_str());
             let _ = writeln!(out, "{verdict}: {}", winner.reason);
-            let _ = writeln!(out, "again: warpproof gate {task} '{}'", winner.candidate);
+            let _ = writeln!(out, "reproduce: warpproof gate {task} '{}'", winner.candidate);
         }
-        None if study.stopped => out.push_str("stopped; the same command goes on where this ended\n"),
-        None => out.push_str("no variant is green in all stages\n"),
+        None if study.stopped => out.push_str("stopped; run the same command to continue\n"),
+        None => out.push_str("no variant passed all stages\n"),
     }
     if study.out_of_time {
-        out.push_str(
-            "the time was over before the budget; the same command with more goes on where this ended\n",
-        );
+        out.push_str("time limit reached; run the same command with a higher --time-limit to continue\n");
     }
     out
 }
@@ -128,12 +130,12 @@ fn table(out: &mut String, study: &Study) {
             let _ = write!(out, "  {value:>wide$}", wide = width(knob));
         }
         if matches!(&one.standing, Standing::Ranked { full: true, .. }) {
-            out.push_str("  all stages green");
+            out.push_str("  passed all stages");
         }
         out.push('\n');
     }
     if study.start.is_some() {
-        let _ = writeln!(out, "latency: against `{}` as the task has it", study.candidate);
+        let _ = writeln!(out, "latency: compared with `{}` as the task defines it", study.candidate);
     }
     out.push('\n');
 }
@@ -142,7 +144,7 @@ fn table(out: &mut String, study: &Study) {
 fn worth(out: &mut String, study: &Study) {
     let Some(winner) = &study.winner else { return };
     let wide = study.effects.iter().map(|one| one.knob.len() + one.value.len() + 1).max().unwrap_or(0);
-    let title = "what each is worth";
+    let title = "effect of each value";
     let wide = wide.max(title.len());
     let _ = writeln!(out, "{title:wide$}  variants  the best with it  the winner with it");
     let over = |us: Option<f64>| {

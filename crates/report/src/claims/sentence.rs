@@ -123,8 +123,10 @@ mod tests {
 
     #[test]
     fn sentences_are_told_apart() {
-        let lines =
-            lines("It is 1.5 faster. The model\nsays so.\n- an item of a limit\n| latency | x. y |", false);
+        let lines = lines(
+            "It is 1.5 faster. The model\npredicts it.\n- an item of a limit\n| latency | x. y |",
+            false,
+        );
         let found = Sentences::of(&lines);
         let at =
             |line, column| found.at(line, column).map(|one| (one.speed, one.predicted, one.limit)).unwrap();

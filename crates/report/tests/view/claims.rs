@@ -41,11 +41,11 @@ fn a_ratio_needs_both_of_its_figures_beside_it() {
     // 42.0 and 9.216 are both in the ledger; the text names only one of them.
     assert_eq!(problems("9.216 µs, that is 4.56×").len(), 1);
     assert_eq!(problems("from 42.0 µs to 9.216 µs, that is 4.56×").len(), 0);
-    // One that does not resolve gives no ratio either.
+    // A number that does not resolve cannot form a ratio either.
     assert_eq!(problems("from 42.1 µs to 9.216 µs, that is 4.57×").len(), 2);
-    // Figures of different kinds make none.
+    // Figures of different kinds form no ratio.
     assert_eq!(problems("predicted 2.31 µs, measured 10.24 µs: 4.43×").len(), 1);
-    // The other definition of a gain is no gain.
+    // The other definition of a gain does not resolve.
     assert_eq!(problems("from 42.0 µs to 10.24 µs, +310.2 %").len(), 1);
     // Another paragraph is another text.
     assert_eq!(problems("42.0 µs, 9.216 µs\n\n4.56×").len(), 1);
@@ -84,12 +84,12 @@ fn code_addresses_and_comments_are_passed_over() {
 fn a_percentage_is_that_of_the_figure_it_names() {
     assert_eq!(problems("It has 75.6 % less latency."), Vec::<String>::new());
     assert_eq!(problems("It is 75.6 % faster."), Vec::<String>::new());
-    // The same number said of something else, or of nothing.
+    // The same number in a sentence about something else, or about nothing.
     assert_eq!(problems("75.6 % of all users like it.").len(), 1);
     assert_eq!(problems("The latency is good. It has 75.6 % fewer bank conflicts.").len(), 1);
-    // A pure number that is no share is no percentage: max error is 0.0312.
+    // A pure number that is not a share cannot be written as a percentage: max error is 0.0312.
     assert_eq!(problems("The max error is 3.12 %.").len(), 1);
-    // The threshold is 5 %; nothing is that much faster.
+    // The threshold is 5 %; no candidate is that much faster.
     assert_eq!(problems("It is 5 % faster.").len(), 1);
     assert_eq!(problems("The task asks for 5 % less latency."), Vec::<String>::new());
 }
@@ -103,9 +103,9 @@ fn speed_is_measured() {
     assert_eq!(faults("The latency is 10.24 µs."), []);
     assert!(matches!(faults("The latency is 2.31 µs.")[..], [Fault::Predicted(_)]));
     assert_eq!(faults("The predicted latency is at least 2.31 µs."), []);
-    // A prediction of another sentence says nothing of this one.
+    // A prediction in another sentence does not mark this one.
     assert!(matches!(faults("The model is good. It takes 4.8 µs.")[..], [Fault::Predicted(_)]));
-    // What is counted makes no speed-up.
+    // Counted figures do not support a speedup.
     assert!(matches!(
         faults("From 36,864 bytes to 128 bytes it is 288× faster.")[..],
         [.., Fault::Unresolved { .. }]

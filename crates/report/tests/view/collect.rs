@@ -1,4 +1,4 @@
-//! What is taken from a ledger for a view, and how a subject is named.
+//! Which records are taken from a ledger for a view, and how a subject is named.
 
 use crate::ladder::{Book, EARLIER, RUN, climb};
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ fn a_run_alone_gives_the_reports_of_all() {
     assert!(one.run(EARLIER).is_err());
 }
 
-/// A second run that does nothing but take the steps of the first: its figures are found where they are held.
+/// A second run that only takes the steps of the first: its figures are found in the original records.
 #[test]
 fn what_a_run_took_from_others_comes_along() {
     let (_directory, ledger, mut book) = on_disk();

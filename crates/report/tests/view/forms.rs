@@ -50,7 +50,7 @@ fn html() {
     insta::assert_snapshot!("validation_html", validation(&of_one().evidence, "solo").unwrap().html());
 }
 
-/// Pages to look at: `WARPPROOF_PAGES=directory` says where to.
+/// Writes pages for inspection to the directory in `WARPPROOF_PAGES`.
 #[test]
 fn pages_load_nothing() {
     let evidence = ladder().evidence;
@@ -106,7 +106,7 @@ fn junit_and_sarif() {
 pub(crate) fn sarif_errors(sarif: &serde_json::Value) -> Vec<String> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/sarif-2.1.0.schema.json");
     let text = std::fs::read_to_string(path).unwrap();
-    // One pattern of the standard, for a language's name, has a bracket that a strict reader of patterns refuses.
+    // One pattern of the standard, for language names, has a bracket that a strict regex parser refuses.
     let text = text.replace("[a-zA-Z]{2}]?$", "[a-zA-Z]{2}\\\\]?$");
     let schema: serde_json::Value = serde_json::from_str(&text).unwrap();
     jsonschema::validator_for(&schema).unwrap().iter_errors(sarif).map(|error| error.to_string()).collect()
@@ -120,7 +120,7 @@ fn json_reads_back_and_is_held_against_the_records() {
     let again: Document = serde_json::from_str(&json).unwrap();
     assert_eq!(again, document);
     assert_eq!(again.check(&evidence), Ok(()));
-    // A digit, a verdict or a word that was changed by hand is found.
+    // A digit, a verdict or a word that was changed by hand is detected.
     for (from, to) in [("10.24", "10.23"), ("\"DEFER\"", "\"MERGE\""), ("one tick", "no tick")] {
         assert!(json.contains(from), "{from}");
         let forged: Document = serde_json::from_str(&json.replacen(from, to, 1)).unwrap();
@@ -173,7 +173,7 @@ fn a_run_that_was_stopped_says_so() {
     let text = summary(&book.evidence, "r").unwrap().text();
     assert!(text.contains("--resume"), "{text}");
     book.run("empty", |_| {});
-    assert!(summary(&book.evidence, "empty").unwrap().text().contains("No candidate was judged"));
+    assert!(summary(&book.evidence, "empty").unwrap().text().contains("No candidate was evaluated"));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! A ledger that nobody measured: candidates of one attention task, each verdict at least once. Its figures are made up.
+//! A synthetic ledger: candidates of one attention task, each verdict at least once. Its figures are
+//! invented.
 
 use std::collections::BTreeMap;
 use warpproof_evidence::hash::Hash;
@@ -11,17 +12,17 @@ pub(crate) const RUN: &str = "2026-01-05-full";
 pub(crate) const EARLIER: &str = "2026-01-04-first";
 pub(crate) const SHAPE: &str = "B=2 H=8 S=256 D=64";
 
-/// Records with hashes that are always the same.
+/// Records with deterministic hashes.
 #[derive(Default)]
 pub(crate) struct Book {
     pub(crate) evidence: Evidence,
     records: u32,
-    /// Where the records are kept as well, where they are.
+    /// The ledger that also stores the records, if there is one.
     ledger: Option<(Ledger, Writer)>,
 }
 
 impl Book {
-    /// Records that are written to a ledger, with the names it gives them.
+    /// Records written to a ledger, with the hashes it gives them.
     pub(crate) fn on(ledger: &Ledger) -> Self {
         Self { ledger: Some((ledger.clone(), ledger.writer())), ..Self::default() }
     }
@@ -124,7 +125,7 @@ impl Book {
         self.begun(run, candidate, registers, 5)
     }
 
-    /// The first so many of these.
+    /// The first `count` of these.
     pub(crate) fn begun(&mut self, run: &str, candidate: &str, registers: u64, stages: usize) -> Vec<Hash> {
         let budget = vec![
             Figure::counted("registers", registers, "registers")
@@ -205,12 +206,12 @@ impl Book {
     }
 }
 
-/// What stands for a candidate's program.
+/// A stand-in for a candidate's program.
 pub(crate) fn ptx(candidate: &str) -> String {
     format!("// PTX of {candidate}\n")
 }
 
-/// The first run judges the baseline, the second the rest.
+/// The first run evaluates the baseline, the second the rest.
 pub(crate) fn ladder() -> Book {
     climb(Book::default())
 }

@@ -1,6 +1,6 @@
 //! Reports of a synthetic ledger, in every form.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails there")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod claims;
 mod collect;

@@ -18,7 +18,7 @@ fn refusal(book: &Book, baseline: (&str, &str), candidate: (&str, &str)) -> (Ref
     }
 }
 
-/// A candidate in a run of its own that differs in one thing.
+/// A candidate in its own run that differs in one property.
 fn other(change: impl FnOnce(&mut RunRecord)) -> Book {
     let mut book = ladder();
     book.run("other", change);
@@ -28,7 +28,7 @@ fn other(change: impl FnOnce(&mut RunRecord)) -> Book {
     book
 }
 
-/// What MERGE needs: a measured reduction.
+/// MERGE requires a measured reduction.
 fn reduced() -> Figure {
     let figure = Figure::new(name::REDUCTION, 0.5, "", FigureKind::Measured).unwrap();
     figure.held_to(Comparison::AtLeast, 0.05, "task file").unwrap()
@@ -41,8 +41,8 @@ fn a_verdict_that_its_steps_do_not_give_is_an_error() {
     let mut steps = book.green("other", "k", 64);
     steps.push(book.step("other", "k", Stage::Speed, Outcome::Skipped, "no CUDA device", Vec::new()));
     let forged = book.verdict("other", "k", Verdict::Merge, Some(Grade::Good), "faster", steps);
-    let why = "it says MERGE (good), but by the gate's rules its steps give PROVISIONAL: every gate that needs no GPU is \
-               green; no CUDA device";
+    let why = "the record states MERGE (good), but its steps give PROVISIONAL by the gate's rules: passed every stage that needs \
+               no GPU; no CUDA device";
     assert_eq!(summary(&book.evidence, "other").unwrap_err(), ViewError::Unsupported(forged, why.into()));
     assert_eq!(standings(&book.evidence, "other").unwrap_err(), ViewError::Unsupported(forged, why.into()));
 }
@@ -118,7 +118,7 @@ fn swapped_roles_are_refused() {
 fn one_program_is_not_compared_with_itself() {
     let (found, _) = refusal(&ladder(), (RUN, "n2-mma"), (RUN, "n2-mma"));
     assert_eq!(found, Refusal::Same("n2-mma".into()));
-    // The dead toggle: two names, one PTX.
+    // A toggle without effect: two names, one PTX.
     let mut book = ladder();
     book.run("other", |_| {});
     let ptx = Hash::of(ptx("n2-mma").as_bytes());
@@ -159,5 +159,5 @@ fn measured_and_predicted_are_not_mixed() {
 #[test]
 fn the_speed_of_what_is_not_green_is_not_stated() {
     let text = compare(&ladder(), (RUN, "n3-registers"), (RUN, "n5-split")).unwrap().text();
-    assert!(text.contains("No speed is stated: n5-split is not green."), "{text}");
+    assert!(text.contains("No speed is shown: n5-split did not pass."), "{text}");
 }

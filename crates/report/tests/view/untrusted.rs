@@ -4,7 +4,7 @@ use warpproof_evidence::record::*;
 use warpproof_evidence::vocabulary as name;
 use warpproof_report::*;
 
-/// Two ledgers in which every text is this one: of a candidate that was rejected, and of one that was merged.
+/// Two ledgers in which every text is this one: one with a rejected candidate, one with a merged candidate.
 fn hostile(text: &str) -> Option<[Book; 2]> {
     if text.trim().is_empty() {
         return None;
@@ -74,7 +74,7 @@ fn well_formed(text: &str, void: &[&str]) -> Result<(), String> {
         references(&rest[..at])?;
         rest = &rest[at + 1..];
         if rest.starts_with('?') || rest.starts_with('!') {
-            rest = rest.split_once('>').ok_or("no end of a declaration")?.1;
+            rest = rest.split_once('>').ok_or("unterminated declaration")?.1;
             continue;
         }
         let mut quote = None;
@@ -92,12 +92,12 @@ fn well_formed(text: &str, void: &[&str]) -> Result<(), String> {
                 (None, '>') => true,
                 _ => false,
             })
-            .ok_or("no end of a tag")?
+            .ok_or("unterminated tag")?
             .0;
         let tag = &rest[..end];
         rest = &rest[end + 1..];
         if tag.contains('<') {
-            return Err(format!("a tag in a tag: {tag}"));
+            return Err(format!("nested tag: {tag}"));
         }
         references(tag)?;
         let name: String = tag.trim_start_matches('/').chars().take_while(|c| c.is_alphanumeric()).collect();
@@ -106,10 +106,10 @@ fn well_formed(text: &str, void: &[&str]) -> Result<(), String> {
         }
         if tag.starts_with('/') {
             if open.pop().as_ref() != Some(&name) {
-                return Err(format!("closes what is not open: {tag}"));
+                return Err(format!("closing tag without an opening tag: {tag}"));
             }
         } else if name == "style" {
-            rest = rest.split_once("</style>").ok_or("no end of the style")?.1;
+            rest = rest.split_once("</style>").ok_or("unterminated style")?.1;
         } else if !tag.ends_with('/') && !void.contains(&&*name) {
             open.push(name);
         }
@@ -164,12 +164,13 @@ fn shown(book: &Book, text: &str) {
     assert_eq!(comment.matches("<!--").count(), 1, "{comment}");
 }
 
-/// In a block of code everything is text; that no text ends one is seen by what is left.
+/// In a code block everything is text; the remaining text shows that no text closes a block.
 fn without_code(markdown: &str) -> String {
     markdown.split("\n```").step_by(2).collect::<Vec<_>>().join("\n")
 }
 
-/// Bars that are not escaped and not in a span of code; GitHub splits cells before it looks for code, so those are escaped too.
+/// Bars that are not escaped and not in a code span; GitHub splits cells before it looks for code, so those
+/// are escaped too.
 fn cells(line: &str) -> usize {
     let mut count = 0;
     let mut before = ' ';

@@ -29,7 +29,7 @@ fn wrapping(
     let value = match &node.kind {
         Kind::Number(number) => {
             let integer = number.integer.map(i128::from);
-            integer.ok_or_else(|| wrong(&node.span, "integer work takes integer literals"))?
+            integer.ok_or_else(|| wrong(&node.span, "expected an integer literal"))?
         }
         Kind::Name(name) => {
             value_of(name).ok_or_else(|| wrong(&node.span, format!("`{name}` is not known here")))?
@@ -63,7 +63,7 @@ fn wrapping(
                 (Function::Where, [condition, a, b]) => *if *condition == 0 { b } else { a },
                 (Function::Abs, [a]) => a.wrapping_abs(),
                 _ => {
-                    let sentence = format!("`{}` has no meaning for integers", function.name());
+                    let sentence = format!("`{}` is not defined for integers", function.name());
                     return Err(wrong(&node.span, sentence));
                 }
             }
@@ -79,7 +79,7 @@ fn wrong(span: &Range<usize>, sentence: impl Into<String>) -> ExprError {
 fn evaluate(node: &Node, value_of: &dyn Fn(&str) -> Option<i64>) -> Result<i64, ExprError> {
     let overflow = || wrong(&node.span, "the value does not fit 64 bits");
     match &node.kind {
-        Kind::Number(number) => number.integer.ok_or_else(|| wrong(&node.span, "a size is made of integers")),
+        Kind::Number(number) => number.integer.ok_or_else(|| wrong(&node.span, "expected an integer")),
         Kind::Name(name) => {
             value_of(name).ok_or_else(|| wrong(&node.span, format!("`{name}` is not known here")))
         }
@@ -107,7 +107,7 @@ fn evaluate(node: &Node, value_of: &dyn Fn(&str) -> Option<i64>) -> Result<i64, 
                 (Function::Max, values) => Ok(values.iter().copied().max().unwrap_or(0)),
                 (Function::Where, [condition, a, b]) => Ok(if *condition == 0 { *b } else { *a }),
                 (Function::Abs, [a]) => a.checked_abs().ok_or_else(overflow),
-                _ => Err(wrong(&node.span, format!("`{}` has no meaning for integers", function.name()))),
+                _ => Err(wrong(&node.span, format!("`{}` is not defined for integers", function.name()))),
             }
         }
     }
@@ -175,23 +175,23 @@ mod tests {
             assert_eq!(value(text), Ok(expected), "{text}");
         }
         for (text, sentence) in [
-            ("", "the expression ends where a number, a name or `(` is due"),
-            ("s +", "the expression ends where a number, a name or `(` is due"),
-            ("s s", "`s` stands where an operator is due"),
-            ("(s", "the expression ends where `)` is due"),
+            ("", "expected a number, a name or `(`, found the end of the expression"),
+            ("s +", "expected a number, a name or `(`, found the end of the expression"),
+            ("s s", "expected an operator, found `s`"),
+            ("(s", "expected `)`, found the end of the expression"),
             ("n", "`n` is not known here"),
             ("s / 0", "a division by zero"),
             ("s % (d - 64)", "a division by zero"),
             ("9223372036854775807 + 1", "the value does not fit 64 bits"),
-            ("9223372036854775808", "`9223372036854775808` is not a number that can be held"),
+            ("9223372036854775808", "number out of range: `9223372036854775808`"),
             ("(-9223372036854775807 - 1) / -1", "the value does not fit 64 bits"),
-            ("1.5", "a size is made of integers"),
-            ("exp(1)", "`exp` has no meaning for integers"),
+            ("1.5", "expected an integer"),
+            ("exp(1)", "`exp` is not defined for integers"),
             ("ceil_dev(s, 2)", "there is no function `ceil_dev`"),
             ("ceil_div(s)", "`ceil_div` takes 2 arguments, not 1"),
-            ("s < d < 3", "comparisons do not chain"),
-            ("s; rm", "`;` has no place in an expression"),
-            ("§", "`§` has no place in an expression"),
+            ("s < d < 3", "comparisons cannot be chained"),
+            ("s; rm", "unexpected `;` in an expression"),
+            ("§", "unexpected `§` in an expression"),
         ] {
             assert_eq!(value(text), Err(sentence.to_owned()), "{text}");
         }

@@ -193,12 +193,12 @@ impl Expr {
             Kind::Name(name) if !known.contains(&name.as_str()) => found.push(unknown(name, known, node)),
             Kind::Number(Number { integer: None, .. }) if integers => found.push(ExprError {
                 span: node.span.clone(),
-                sentence: "a size is made of integers".to_owned(),
+                sentence: "expected an integer".to_owned(),
                 help: None,
             }),
             Kind::Call(function, _) if integers && !function.takes_integers() => found.push(ExprError {
                 span: node.span.clone(),
-                sentence: format!("`{}` has no meaning for integers", function.name()),
+                sentence: format!("`{}` is not defined for integers", function.name()),
                 help: None,
             }),
             _ => {}
@@ -210,8 +210,8 @@ impl Expr {
 fn unknown(name: &str, known: &[&str], node: &Node) -> ExprError {
     let help = match crate::nearest(name, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None if known.is_empty() => "there are no names here".to_owned(),
-        None => format!("there are {}", known.join(", ")),
+        None if known.is_empty() => "no names are defined here".to_owned(),
+        None => format!("expected one of {}", known.join(", ")),
     };
     ExprError { span: node.span.clone(), sentence: format!("`{name}` is not known here"), help: Some(help) }
 }

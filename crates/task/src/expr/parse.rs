@@ -60,11 +60,7 @@ impl<'t> Parser<'t> {
         } else {
             let length = rest.chars().next().map_or(0, char::len_utf8);
             let sign = rest.get(..length).unwrap_or("").escape_debug();
-            return Err(error(
-                start..start + length,
-                format!("`{sign}` has no place in an expression"),
-                None,
-            ));
+            return Err(error(start..start + length, format!("unexpected `{sign}` in an expression"), None));
         };
         self.token = token;
         self.span = start..start + length;
@@ -82,9 +78,9 @@ impl<'t> Parser<'t> {
 
     fn unexpected(&self, wanted: &str) -> ExprError {
         let sentence = match &self.token {
-            Token::End => format!("the expression ends where {wanted} is due"),
+            Token::End => format!("expected {wanted}, found the end of the expression"),
             Token::Number(text) | Token::Name(text) | Token::Symbol(text) => {
-                format!("`{text}` stands where {wanted} is due")
+                format!("expected {wanted}, found `{text}`")
             }
         };
         error(self.span.clone(), sentence, None)
@@ -134,8 +130,8 @@ impl<'t> Parser<'t> {
         self.next()?;
         let b = self.sum()?;
         if self.operator(&CHOICES).is_some() {
-            let help = "compare with where(a < b, b < c, 0)".to_owned();
-            return Err(error(self.span.clone(), "comparisons do not chain".to_owned(), Some(help)));
+            let help = "write where(a < b, b < c, 0)".to_owned();
+            return Err(error(self.span.clone(), "comparisons cannot be chained".to_owned(), Some(help)));
         }
         self.binary(operator, a, b)
     }
@@ -175,9 +171,8 @@ impl<'t> Parser<'t> {
         match token {
             Token::Number(text) => {
                 self.next()?;
-                let number = number(text).ok_or_else(|| {
-                    error(span.clone(), format!("`{text}` is not a number that can be held"), None)
-                })?;
+                let number = number(text)
+                    .ok_or_else(|| error(span.clone(), format!("number out of range: `{text}`"), None))?;
                 self.node(Kind::Number(number), span)
             }
             Token::Name(name) => {
@@ -205,7 +200,7 @@ impl<'t> Parser<'t> {
         let Some((function, _, least, most, _)) = FUNCTIONS.iter().find(|row| row.1 == name).copied() else {
             let names = FUNCTIONS.map(|row| row.1);
             let help = crate::nearest(name, names.into_iter()).map_or_else(
-                || format!("there are {}", names.join(", ")),
+                || format!("expected one of {}", names.join(", ")),
                 |near| format!("did you mean `{near}`?"),
             );
             return Err(error(span, format!("there is no function `{name}`"), Some(help)));

@@ -199,9 +199,9 @@ fn binary(operator: Binary, a: Bounded, b: Bounded, unit: Unit) -> Bounded {
         Binary::LessOrEqual => truth(a.value <= b.value),
         Binary::Greater => truth(a.value > b.value),
         Binary::GreaterOrEqual => truth(a.value >= b.value),
-        #[expect(clippy::float_cmp, reason = "what the expression asks")]
+        #[expect(clippy::float_cmp, reason = "the expression compares exactly")]
         Binary::Equal => truth(a.value == b.value),
-        #[expect(clippy::float_cmp, reason = "what the expression asks")]
+        #[expect(clippy::float_cmp, reason = "the expression compares exactly")]
         Binary::NotEqual => truth(a.value != b.value),
     }
 }

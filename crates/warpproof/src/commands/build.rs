@@ -42,7 +42,7 @@ pub(crate) struct Build {
     /// Compile for these architectures [default: the devices', the PTX target or sm_89]
     #[arg(long, value_name = "SM", value_delimiter = ',', value_parser = architecture)]
     arch: Vec<String>,
-    /// Compute occupancy for these devices [default: one per architecture; L4 for sm_89]
+    /// Compute occupancy for these devices [default: one per target; L4 for sm_89]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     device: Vec<String>,
     /// Set threads per block: 128 or 16,8 [default: the kernel's launch bounds or 128]
@@ -415,7 +415,7 @@ pub(super) fn assemble_failed(error: AssembleError, ptx: &str, name: &str, sourc
         AssembleError::Rejected { diagnostics, log } => {
             let reports = diagnostics::of_ptxas(&diagnostics, ptx, name, source);
             if reports.is_empty() {
-                let sentence = format!("ptxas does not accept the module: {}", log.trim());
+                let sentence = format!("ptxas rejects the module: {}", log.trim());
                 return vec![Report::error(Kind::Kernel, sentence)];
             }
             reports

@@ -52,16 +52,20 @@ use warpproof_toolchain::symbol::readable;
 pub(crate) struct Check {
     #[command(flatten)]
     launch: LaunchFlags,
-    /// Run these checks: race, init, array, lanes, barrier, output, provenance, machine [default: all except machine]
+    /// Run only these checks [default: all except machine]
+    ///
+    /// Comma-separated: race, init, array, lanes, barrier, output, provenance, machine.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = check_named)]
     checks: Vec<Listener>,
-    /// Report control flow and results that depend on clocks, timers, %smid or addresses
+    /// Report branches and results that depend on clocks, timers, %smid or addresses
     #[arg(long, value_name = "CLASS", value_parser = ["machine-dependent"])]
     deny: Vec<String>,
-    /// Ignore these sources in `--deny machine-dependent`: clock, timer, machine, address
+    /// Ignore sources in --deny machine-dependent: clock, timer, machine, address
     #[arg(long, value_name = "SOURCES", value_delimiter = ',', value_parser = source_named)]
     allow: Vec<MachineSource>,
-    /// Run each launch in N orders of warps and blocks [default: 4 to 12 with locks, flags or tickets, else 1]
+    /// Run each launch in N orders of warps and blocks [default: 1, or 4 to 12]
+    ///
+    /// The default is 4 to 12 for kernels with locks, flags or tickets, and 1 for all others.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     schedules: Option<u32>,
     #[command(flatten)]

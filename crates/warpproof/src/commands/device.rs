@@ -34,7 +34,7 @@ pub(crate) fn parse(text: &str) -> Result<Where, String> {
     number.map(Where::Cuda).ok_or_else(|| "expected software or cuda:N".to_owned())
 }
 
-/// As [`parse`], for commands with checks or counters: only the software GPU supports them.
+/// Like [`parse`], for commands with checks or counters: only the software GPU supports them.
 pub(crate) fn listening(text: &str) -> Result<Where, String> {
     match parse(text)? {
         Where::Software => Ok(Where::Software),

@@ -10,7 +10,7 @@ use warpproof_gate::runner::serve;
 use crate::report::{Kind, Outcome};
 use crate::terminal::{Terminal, take_output};
 
-/// Drive a CUDA device for the gate: requests as lines of JSON on the standard input, answers likewise
+/// Drive a CUDA device for the gate: JSON requests on stdin, replies on stdout
 #[derive(Debug, Args)]
 #[command(hide = true)]
 pub struct DeviceRunner {}

@@ -37,7 +37,7 @@ use warpproof_toolchain::symbol::readable;
 ///   warpproof exec --checks race,init -- cargo test
 ///   export LD_LIBRARY_PATH=$(warpproof exec --library-path)    the same, without this command
 ///
-/// Programs of the CUDA runtime (cudart) ask for more than the driver API and are not supported yet.
+/// Programs of the CUDA runtime (cudart) need more than the driver API and are not supported yet.
 ///
 /// Exit codes: the program's, if there are no findings · 1 findings in a kernel · 2 wrong usage ·
 /// 3 a kernel is unsupported · 4 limit.
@@ -47,13 +47,17 @@ pub(crate) struct Exec {
     /// Enable these checks: all, none, or a comma-separated list
     #[arg(long, value_name = "NAMES")]
     checks: Option<String>,
-    /// Check each launch in N orders of warps and blocks [default: 4 to 12 with locks, flags or tickets, else 1]
+    /// Check each launch in N orders of warps and blocks [default: 1, or 4 to 12]
+    ///
+    /// The default is 4 to 12 for kernels with locks, flags or tickets, and 1 for all others.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     schedules: Option<u32>,
     /// Simulate these devices, comma-separated [default: l4]
     #[arg(long, value_name = "NAMES")]
     device: Option<String>,
-    /// Stop a launch after N warp instructions [default: 50000000; without checks 300000000]
+    /// Stop a launch after N warp instructions [default: 50000000]
+    ///
+    /// Without checks, the default is 300000000.
     #[arg(long, value_name = "N")]
     max_instructions: Option<u64>,
     /// Make a launch with a finding fail, like a device error
@@ -123,12 +127,13 @@ impl Exec {
         self.understood()?;
         let library = find()?;
         if self.library_path {
-            let folder = lasting(&library).map_err(|cause| cannot("make the library's directory", &cause))?;
+            let folder =
+                lasting(&library).map_err(|cause| cannot("create the library's directory", &cause))?;
             terminal.print(format_args!("{}\n", folder.display()));
             return Ok(Outcome::Green);
         }
         let folder =
-            tempfile::tempdir().map_err(|cause| cannot("make a directory for the report", &cause))?;
+            tempfile::tempdir().map_err(|cause| cannot("create a directory for the report", &cause))?;
         link(folder.path(), &library).map_err(|cause| cannot("link the library", &cause))?;
         let status = self.spawn(folder.path())?;
         let collected = collect(folder.path());

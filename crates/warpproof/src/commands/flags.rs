@@ -18,7 +18,7 @@ use crate::terminal::Terminal;
 /// Which compiler to use.
 #[derive(Debug, Args)]
 pub(crate) struct ToolchainFlags {
-    /// Use NVIDIA's compiler from this directory: a CUDA toolkit or a directory of wheels
+    /// Use NVIDIA's compiler from this directory: a CUDA toolkit or its wheels
     ///
     /// WARPPROOF_TOOLCHAIN sets it for every command.
     #[arg(long, value_name = "DIR")]

@@ -148,7 +148,7 @@ impl Fleet {
     }
 
     #[cfg(not(feature = "fleet"))]
-    #[expect(clippy::unused_self, reason = "with the client it asks what the flags say")]
+    #[expect(clippy::unused_self, reason = "with the client it reads the flags")]
     fn ask(&self, _: &mut Terminal) -> Result<Outcome, Box<Report>> {
         Err(absent())
     }

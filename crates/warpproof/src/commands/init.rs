@@ -44,7 +44,9 @@ pub(crate) struct Init {
     /// Select the kernel [default: the only one]
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
-    /// Set the operator: softmax, layer_norm, gemm, reduction, elementwise or custom [default: guessed from the kernel's name]
+    /// Set the operator [default: guessed from the kernel's name]
+    ///
+    /// One of softmax, layer_norm, gemm, reduction, elementwise, custom.
     #[arg(long, value_name = "OPERATOR", value_parser = operator)]
     operator: Option<Operator>,
     /// Define a macro
@@ -166,8 +168,9 @@ impl Init {
             .map_err(|report| vec![*report])?;
         let name = symbol::name(&symbol);
         let (resources, toolchain) = self.resources(&ptx, source, &arch, &symbol)?;
-        let (traffic, geometry) = warpproof_init::look(&ptx.text, &symbol)
-            .ok_or_else(|| vec![Report::error(Kind::Bug, format!("the module lost its kernel `{name}`"))])?;
+        let (traffic, geometry) = warpproof_init::look(&ptx.text, &symbol).ok_or_else(|| {
+            vec![Report::error(Kind::Bug, format!("internal error: the module has no kernel `{name}`"))]
+        })?;
         let declared =
             if is_ptx(&self.kernel_file) { None } else { warpproof_init::declared(&source.text, &name) };
         let types = symbol::parameters(&symbol);
@@ -300,21 +303,21 @@ impl Init {
         let Looked { seen, arch, .. } = looked;
         let mut written = vec![task.display().to_string()];
         written.extend(reference.as_ref().map(|(path, kept)| {
-            format!("{}{}", path.display(), if *kept { " exists, and is kept" } else { "" })
+            format!("{}{}", path.display(), if *kept { " (kept: it already exists)" } else { "" })
         }));
         let parameters: Vec<String> = seen.parameters.iter().map(shown).collect();
         let shared =
             if seen.geometry.dynamic_shared { "and dynamic shared memory" } else { "of shared memory" };
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "looked at {}, compiled for {arch}", self.kernel_file.display());
+        let _ = writeln!(text, "analyzed {}, compiled for {arch}", self.kernel_file.display());
         let _ = writeln!(text, "  kernel  {}({})", seen.name, parameters.join(", "));
         let _ = writeln!(
             text,
-            "  takes   {} bytes {shared}, {} of stack",
+            "  uses    {} bytes {shared}, {} of stack",
             seen.resources.static_shared, seen.resources.stack
         );
         let _ = writeln!(text, "wrote {}\n", written.join("\n      "));
-        text.push_str("guessed, and marked in the file:\n");
+        text.push_str("guessed and marked in the file:\n");
         for guess in &draft.guesses {
             let _ = writeln!(text, "  {guess}");
         }
@@ -322,7 +325,7 @@ impl Init {
         let sizes = rehearsal.complete.len() + rehearsal.troubles.len();
         let _ = writeln!(
             text,
-            "  launch, arrays and extents: on {} of {sizes} sizes the kernel ran to its end and wrote every output element",
+            "  launch, arrays and extents: on {} of {sizes} sizes the kernel completed and wrote every output element",
             rehearsal.complete.len()
         );
         if draft.operator != Operator::Custom {
@@ -334,14 +337,17 @@ impl Init {
             );
         }
         if let Some(why) = &rehearsal.differs {
-            let _ =
-                writeln!(text, "  main: {why}: the kernel is wrong, or it is not {}", draft.operator.name());
+            let _ = writeln!(
+                text,
+                "  main: {why}: the kernel is wrong, or the operator is not {}",
+                draft.operator.name()
+            );
         }
         for (size, trouble) in &rehearsal.troubles {
             let _ = writeln!(text, "  {size}: {trouble}");
         }
         if !draft.questions.is_empty() {
-            text.push_str("\nleft for you, and asked in the file:\n");
+            text.push_str("\nto do, also written as questions in the file:\n");
             for question in &draft.questions {
                 let _ = writeln!(text, "  {question}");
             }

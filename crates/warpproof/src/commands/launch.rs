@@ -55,7 +55,9 @@ pub(crate) struct LaunchFlags {
     /// Add an argument, in the kernel's order [default: the launch line's]
     #[arg(long = "arg", value_name = "SPEC")]
     args: Vec<String>,
-    /// Set a __constant__ or __device__ variable, such as coef:f32[9]=iota [default: the launch line's]
+    /// Set a __constant__ or __device__ variable [default: the launch line's]
+    ///
+    /// Write it like an argument, such as coef:f32[9]=iota.
     #[arg(long = "symbol", value_name = "SPEC")]
     symbols: Vec<String>,
     /// Launch cooperatively [default: if the kernel calls grid.sync()]
@@ -254,8 +256,10 @@ impl LaunchFlags {
 
     fn plan_of(&self, line: LaunchLine) -> Result<Plan, Box<Report>> {
         if let Some(cluster) = line.cluster.filter(|cluster| *cluster > 1) {
-            let report =
-                Report::error(Kind::Unsupported, format!("a launch in clusters of {cluster} blocks"));
+            let report = Report::error(
+                Kind::Unsupported,
+                format!("a launch with clusters of {cluster} blocks is not supported"),
+            );
             return Err(Box::new(report.note("this is a gap in warpproof, not a bug in the kernel", None)));
         }
         let LaunchLine { line, kernel, grid, block, shared, cooperative, args, symbols, .. } = line;

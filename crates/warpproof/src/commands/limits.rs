@@ -6,9 +6,10 @@ use warpproof_gate::limits::Allowance;
 /// The limits of a launch.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct LimitFlags {
-    /// Stop a launch after N warp instructions [default: 300000000; with checks 50000000]
+    /// Stop a launch after N warp instructions [default: 300000000]
     ///
-    /// Starting a block counts as about 70. With the defaults, a launch takes up to about a minute on two cores, or several minutes if most instructions are atomics.
+    /// With checks, the default is 50000000. Starting a block counts as about 70. With the defaults, a
+    /// launch takes up to about a minute on two cores, or several minutes if most instructions are atomics.
     #[arg(long, value_name = "N")]
     max_instructions: Option<u64>,
     /// Limit the memory of a launch, in bytes or as 512M or 8G [default: 1G]

@@ -52,7 +52,7 @@ impl Log {
             Some(task) => {
                 let runs = ledger::runs_of(&ledger, task).map_err(wrong)?;
                 if runs.is_empty() {
-                    let sentence = format!("the ledger holds no run of task `{}`", task.escape_debug());
+                    let sentence = format!("the ledger has no run of task `{}`", task.escape_debug());
                     let help = "`warpproof log --kind run` lists the runs with their tasks";
                     return Err(Box::new(Report::error(Kind::Usage, sentence).help(help)));
                 }

@@ -242,7 +242,7 @@ impl Report {
                 };
                 warpproof_report::history(evidence, &task).map_err(|error| match error {
                     ViewError::NoRun(task) => {
-                        let sentence = format!("the ledger holds no run of task `{}`", task.escape_debug());
+                        let sentence = format!("the ledger has no run of task `{}`", task.escape_debug());
                         let help = "`warpproof log --kind run` lists the runs with their tasks";
                         Box::new(Message::error(Kind::Usage, sentence).help(help))
                     }

@@ -188,7 +188,7 @@ impl Tune {
 
     /// Reports that this build has no client.
     #[cfg(not(feature = "fleet"))]
-    #[expect(clippy::unused_self, reason = "with the client it asks what the flags say")]
+    #[expect(clippy::unused_self, reason = "with the client it reads the flags")]
     fn elsewhere(&self, _: &Session<'_>, _: &str, _: &Settings, _: &Terminal) -> Result<Study, Box<Report>> {
         Err(super::fleet::absent())
     }
@@ -201,12 +201,12 @@ impl Tune {
         let (sentence, help) = match (&self.candidate, spaces.as_slice()) {
             (Some(name), _) if spaces.contains(&name.as_str()) => return Ok(name.clone()),
             (None, [one]) => return Ok((*one).to_owned()),
-            (None, []) => ("the task declares no space".to_owned(), help.to_owned()),
+            (None, []) => ("the task declares no [[space]]".to_owned(), help.to_owned()),
             (None, _) => (
                 "the task has several spaces; select a candidate".to_owned(),
                 format!("candidates with a space: {}", spaces.join(", ")),
             ),
-            (Some(name), _) => (format!("the task declares no space for `{name}`"), help.to_owned()),
+            (Some(name), _) => (format!("the task declares no [[space]] for `{name}`"), help.to_owned()),
         };
         Err(Box::new(Report::error(Kind::Usage, sentence).help(help)))
     }

@@ -29,12 +29,12 @@ pub(crate) fn of_nvrtc(diagnostics: &[Diagnostic], source: &Source) -> Vec<Repor
         .collect()
 }
 
-/// What to do about a header that NVRTC does not find. Headers of the host are provided, so this one is the user's or a
-/// library's.
+/// The fix for a header that NVRTC does not find. Headers of the host are provided, so this one belongs to
+/// the user or to a library.
 fn header_advice(name: &str) -> String {
     match name {
-        "" => "name the directory that holds it with -I".to_owned(),
-        _ => format!("name the directory that holds {name} with -I"),
+        "" => "add its directory with -I".to_owned(),
+        _ => format!("add the directory of {name} with -I"),
     }
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn of_ptxas(diagnostics: &[Diagnostic], ptx: &str, name: &str, source
                 Some(location) => {
                     let file = as_given(location.file, source);
                     let cuda = Place::new(file, location.line).column(Some(location.column));
-                    report.at(Some(cuda)).note("in the PTX that NVRTC made of it", Some(in_ptx))
+                    report.at(Some(cuda)).note("in the PTX that NVRTC generated", Some(in_ptx))
                 }
                 None => report.at(Some(in_ptx)),
             };
@@ -75,7 +75,7 @@ pub(crate) fn of_ptx(errors: &[warpproof_ptx::Error], source: &Source) -> Vec<Re
         .map(|error| {
             let position = index.position(error.span.start);
             let text = index.line(position.line).map(str::to_owned);
-            // The parser counts characters, a report bytes.
+            // The parser counts columns in characters, a report in bytes.
             let characters = usize::try_from(position.column.saturating_sub(1)).unwrap_or(0);
             let bytes =
                 text.iter().flat_map(|text| text.chars().take(characters)).map(char::len_utf8).sum::<usize>();
@@ -118,7 +118,7 @@ pub(crate) fn line(text: &str, number: u32) -> Option<String> {
     text.lines().nth(usize::try_from(number).ok()?.checked_sub(1)?).map(str::to_owned)
 }
 
-/// Where the text of a line begins, past its indentation.
+/// The column where the text of a line begins, after its indentation.
 fn offset_of_line(text: &str, number: u32) -> Option<u32> {
     let line = text.lines().nth(usize::try_from(number).ok()?.checked_sub(1)?)?;
     let start = line.trim_start().as_ptr().addr().checked_sub(text.as_ptr().addr())?;
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_missing_header_is_named() {
-        assert_eq!(header_advice("cute/tensor.hpp"), "name the directory that holds cute/tensor.hpp with -I");
-        assert_eq!(header_advice(""), "name the directory that holds it with -I");
+        assert_eq!(header_advice("cute/tensor.hpp"), "add the directory of cute/tensor.hpp with -I");
+        assert_eq!(header_advice(""), "add its directory with -I");
     }
 }

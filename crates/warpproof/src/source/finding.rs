@@ -6,8 +6,8 @@ use warpproof_toolchain::Source;
 use super::{Ptx, shown};
 use crate::report::{Kind, Report, Severity};
 
-/// All places that the finding names, with their labels; who, where the sentence does not say it; inlined calls and PTX
-/// lines as notes; how often.
+/// All places of the finding with their labels; the thread, if the sentence does not name it; inlined calls
+/// and PTX lines as notes; and the number of occurrences.
 pub(crate) fn of_finding(finding: &Finding, ptx: &Ptx, source: &Source) -> Report {
     let mut report = Report::error(Kind::Kernel, finding.sentence.clone());
     report.severity = match finding.severity {
@@ -25,7 +25,7 @@ pub(crate) fn of_finding(finding: &Finding, ptx: &Ptx, source: &Source) -> Repor
         });
         let name = Some(label.text.as_str()).filter(|_| !alone);
         about_places.extend(shown.notes(name));
-        // A single place needs no name, and its thread is worth a line.
+        // A single place needs no label, but its thread gets a line.
         let text = match unnamed {
             Some(who) if !alone => Some(format!("{}, {who}", label.text)),
             _ if alone && label.text == "here" => None,

@@ -1,4 +1,5 @@
-//! A place in the program, as it is shown: the CUDA line first, the PTX line and inlined calls in one line each.
+//! A place in the program as displayed: the CUDA line first; the PTX line and inlined calls in one line
+//! each.
 
 use warpproof_sim::stop;
 use warpproof_toolchain::Source;
@@ -10,13 +11,13 @@ use crate::report::Place;
 /// A place, with its notes.
 #[derive(Clone, Debug)]
 pub(crate) struct Shown {
-    /// The CUDA line, or the PTX line where there is none.
+    /// The CUDA line, or the PTX line if there is none.
     pub(crate) place: Place,
-    /// Calls that are inlined there, the innermost first.
+    /// Calls that are inlined there, innermost first.
     pub(crate) inner: Vec<Place>,
-    /// Where the code itself is inlined, the innermost first.
+    /// The places where the code itself is inlined, innermost first.
     pub(crate) outer: Vec<Place>,
-    /// The PTX line, where the place is a CUDA line.
+    /// The PTX line, if the place is a CUDA line.
     pub(crate) ptx: Option<String>,
 }
 
@@ -26,7 +27,7 @@ impl Shown {
         let mut notes = Vec::new();
         let it = what.map(|what| format!("{what} is ")).unwrap_or_default();
         for at in &self.inner {
-            notes.push(format!("{it}made in {at}, which is inlined there"));
+            notes.push(format!("{it}in {at}, which is inlined there"));
         }
         for at in &self.outer {
             notes.push(format!("{it}inlined at {at}"));
@@ -41,8 +42,9 @@ impl Shown {
     }
 }
 
-/// Of inlined calls the innermost line in the user's own file comes first, since a header of the toolkit is seldom to
-/// blame. Where the file is PTX, the user's own is the one that the kernel stands in: the outermost line's.
+/// Among inlined calls, the innermost line in the user's own file comes first, because toolkit headers are
+/// rarely the cause. If the file is PTX, the user's own file is the one that defines the kernel: the
+/// outermost line's.
 pub(crate) fn shown(place: &stop::Place, ptx: &Ptx, source: &Source) -> Shown {
     let mut lines: Vec<Place> = place
         .source

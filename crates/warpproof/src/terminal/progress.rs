@@ -1,18 +1,18 @@
-//! One line on a terminal that shows what is being done.
+//! One status line on a terminal.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The longest line: what most terminals show without a second one.
+/// Maximum length of the line: it fits on one line of most terminals.
 const WIDTH: usize = 79;
-/// How often the time on the line is renewed.
+/// Refresh interval of the time on the line.
 const TICK: Duration = Duration::from_millis(250);
-/// The shortest time between two lines: a terminal is slower than what it is shown.
+/// Minimum time between two updates, because terminals are slow.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A line on standard error that goes away when it is finished or dropped. Its clones are the same line.
+/// A line on standard error that is erased when it is finished or dropped. Its clones share the same line.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress(Option<Arc<Line>>);
 
@@ -25,7 +25,7 @@ struct State {
     drawn: Option<Instant>,
     message: String,
     done: u64,
-    /// 0: there is nothing to count.
+    /// 0 if there is nothing to count.
     all: u64,
     megabytes: bool,
     finished: bool,
@@ -43,7 +43,7 @@ impl State {
         text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(WIDTH).collect()
     }
 
-    /// Draws the line, unless it was drawn just now.
+    /// Draws the line, unless it was just drawn.
     fn draw(&mut self) {
         if self.finished || self.drawn.is_some_and(|drawn| drawn.elapsed() < PAUSE) {
             return;
@@ -53,7 +53,7 @@ impl State {
     }
 }
 
-/// A line that cannot be shown is not worth an error.
+/// Errors are ignored: progress is optional.
 fn put(text: &str) {
     let mut out = io::stderr().lock();
     let _unseen = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -77,12 +77,12 @@ impl Drop for Line {
 }
 
 impl Progress {
-    /// A line that is not shown.
+    /// A line that is not displayed.
     pub(crate) fn hidden() -> Self {
         Self(None)
     }
 
-    /// A line that is, with the time since now.
+    /// A displayed line, with the time since its creation.
     pub(crate) fn shown() -> Self {
         let line = Arc::new(Line(Mutex::new(State {
             begun: Instant::now(),
@@ -94,7 +94,7 @@ impl Progress {
             finished: false,
         })));
         let seen = Arc::downgrade(&line);
-        // Without this thread the time stands still while nothing changes.
+        // This thread updates the time while nothing else changes.
         thread::spawn(move || {
             while let Some(line) = seen.upgrade() {
                 line.change(|_| ());
@@ -121,7 +121,7 @@ impl Progress {
         self.change(|state| state.done = done);
     }
 
-    /// How much there is to do.
+    /// Sets the total amount of work.
     pub(crate) fn set_length(&self, all: u64) {
         self.change(|state| state.all = all);
     }

@@ -1,7 +1,7 @@
-//! The program as a user starts it, each test in a folder of its own.
+//! Runs the program like a user, each test in its own folder.
 //!
-//! Tests that need NVIDIA's compiler find it as the program does. Without it they say so and pass, unless
-//! `WARPPROOF_REQUIRE_TOOLCHAIN` is set, as it is in continuous integration.
+//! Tests that need NVIDIA's compiler find it like the program does. Without it they print a note and pass,
+//! unless `WARPPROOF_REQUIRE_TOOLCHAIN` is set, as in continuous integration.
 #![allow(dead_code, reason = "each of the tests that share this uses a part of it")]
 
 use std::env;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use warpproof_toolchain::{Environment, Options, Toolchain};
 
-/// A cache of its own for every test, with the machine's toolchain in it.
+/// Every test has its own cache that contains the machine's toolchain.
 pub(crate) struct Bench {
     pub(crate) dir: TempDir,
 }
@@ -25,7 +25,7 @@ impl Bench {
         Self { dir: tempfile::tempdir().unwrap() }
     }
 
-    /// With the machine's toolchain, or `None` where a test must be skipped.
+    /// With the machine's toolchain, or `None` if a test must be skipped.
     pub(crate) fn new() -> Option<Self> {
         Self::with_cuda(None)
     }
@@ -64,7 +64,8 @@ impl Bench {
         self.start(option_env!("CARGO_BIN_EXE_warpproof-fleet"), "warpproof-fleet")
     }
 
-    /// A program of this workspace: cargo names those of the package that is tested, and puts all of them into one directory.
+    /// A program of this workspace: cargo names those of the tested package, and puts all of them into one
+    /// directory.
     fn start(&self, named: Option<&str>, name: &str) -> Command {
         let beside = || {
             let test = env::current_exe().unwrap();
@@ -82,7 +83,7 @@ impl Bench {
         Run::of(&self.command().args(args).output().unwrap())
     }
 
-    /// Copies a kernel beside the cache, so that messages name it without a path.
+    /// Copies a kernel next to the cache, so that messages name it without a path.
     pub(crate) fn kernel(&self, name: &str) -> String {
         fs::copy(kernels().join(name), self.dir.path().join(name)).unwrap();
         name.to_owned()

@@ -23,7 +23,7 @@ pub(crate) enum Type {
 }
 
 impl Type {
-    /// The type that `//@launch:` lines call so.
+    /// The type with this name in `//@launch:` lines.
     pub(crate) fn named(name: &str) -> Type {
         match name {
             "i8" => Type::I8,
@@ -40,7 +40,7 @@ impl Type {
             "f64" => Type::F64,
             "e4m3" => Type::E4m3,
             "e5m2" => Type::E5m2,
-            _ => panic!("no type is called {name}"),
+            _ => panic!("unknown type {name}"),
         }
     }
 
@@ -85,8 +85,8 @@ impl Type {
         }
     }
 
-    /// Half a unit in the last place at the largest and at the smallest numbers: rounding errs by at most the first times
-    /// the magnitude, or by the second if that is more.
+    /// Half a unit in the last place at the largest and at the smallest numbers: the rounding error is at
+    /// most the first times the magnitude, or the second if that is larger.
     pub(crate) fn rounding(self) -> (f64, f64) {
         let fraction = self.fraction_bits().unwrap_or(52);
         (exp2(-fraction - 1), exp2(self.least_exponent() - fraction - 1))
@@ -122,7 +122,8 @@ pub(crate) fn decode(ty: Type, bits: u64) -> f64 {
     if bits >> (width - 1) & 1 == 1 { -magnitude } else { magnitude }
 }
 
-/// A value rounded to a format, by a soft-float that is not ours. 8-bit formats saturate, as conversions to them do.
+/// A value rounded to a format, by an independent soft-float. 8-bit formats saturate, like conversions to
+/// them.
 pub(crate) fn encode(ty: Type, value: f64, round: Round) -> u64 {
     fn narrow<T: Float>(value: Double, round: Round) -> u64
     where
@@ -157,7 +158,7 @@ pub(crate) fn rounded(ty: Type, value: f64) -> f64 {
 
 const UNWRITTEN: u8 = 0xa5;
 
-/// An array as it lies in memory.
+/// An array in its memory layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Data {
     pub(crate) ty: Type,
@@ -185,12 +186,12 @@ impl Data {
         }
     }
 
-    /// An array that nobody has written: a pattern no result should be mistaken for.
+    /// An unwritten array: a pattern that differs from every plausible result.
     pub(crate) fn unwritten(ty: Type, count: usize) -> Data {
         Data { ty, bytes: vec![UNWRITTEN; count * ty.size()] }
     }
 
-    /// Whether it is such an array.
+    /// Whether it is an unwritten array.
     pub(crate) fn is_unwritten(&self) -> bool {
         self.bytes.iter().all(|byte| *byte == UNWRITTEN)
     }

@@ -48,7 +48,7 @@ pub(crate) struct Launched<'a> {
 }
 
 impl Launched<'_> {
-    /// An argument as it was given.
+    /// An argument as passed.
     pub(crate) fn given(&self, name: &str) -> &Data {
         let found = self.case.arguments.iter().find(|argument| argument.name == name);
         &found.unwrap_or_else(|| panic!("{} has no argument {name}", self.case.kernel)).data
@@ -110,7 +110,7 @@ impl Case {
         Ok(Effects { memory, output, instructions: outcome.instructions })
     }
 
-    /// Uploads the arrays and gives the launch with them.
+    /// Uploads the arrays and returns the launch with them.
     fn prepare(
         &self,
         device: &mut Device,
@@ -133,8 +133,9 @@ impl Case {
         Ok((launch, arrays))
     }
 
-    /// Launches with every check, in three schedules, and gives the errors that were found. Results that depend on the
-    /// order are none here: the reference takes any (`atomicExch` keeps the last value, a filter its own order).
+    /// Launches with all checks under three schedules, and returns the errors. Results that depend on the
+    /// order are allowed here: the reference accepts any (`atomicExch` keeps the last value, a filter its
+    /// own order).
     fn errors(&self, ptx: &str, symbol: &str) -> Vec<Finding> {
         let mut device = Device::new();
         let prepared = self.prepare(&mut device, ptx, symbol);
@@ -156,9 +157,9 @@ impl Case {
         checked.findings.into_iter().filter(wrong).collect()
     }
 
-    /// Launches at every vector level and with 1, 2 and 8 threads of the host, ten times or more, insists that all of it
-    /// is equal, and checks it; then checks what other schedules make of it, and that `warpproof check` would be
-    /// silent about it.
+    /// Launches at every vector level and with 1, 2 and 8 threads of the host, ten times or more, asserts
+    /// that all results are equal, and checks them; then checks the results of other schedules, and that
+    /// `warpproof check` reports nothing.
     pub(crate) fn check(&self, ptx: &str, symbol: &str, check: impl Fn(&Launched<'_>)) {
         let must_run = |host: Host| {
             self.run(ptx, symbol, host).unwrap_or_else(|stop| panic!("{} with {host:?}: {stop}", self.kernel))
@@ -188,7 +189,7 @@ impl Case {
     }
 }
 
-/// How a launch is run by the host.
+/// How the host runs a launch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Host {
     pub(crate) level: Level,
@@ -220,7 +221,7 @@ fn extents(text: &str) -> [u32; 3] {
 impl Argument {
     fn parse(text: &str) -> Argument {
         let (name, rest) = text.split_once(':').unwrap();
-        // An output that is not written whole says that it is `inout`.
+        // An output that is written only in part is declared as `inout`.
         let (partly, rest) = rest.strip_prefix("inout:").map_or((false, rest), |rest| (true, rest));
         let (shape, fill) = rest.split_once('=').map_or((rest, None), |(shape, fill)| (shape, Some(fill)));
         let (ty, count) = match shape.split_once('[') {

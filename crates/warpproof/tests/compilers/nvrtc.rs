@@ -24,7 +24,7 @@ use crate::data::{Data, Type};
 use crate::launch::{Argument, Case, Host, Launched};
 use crate::reference::close;
 
-/// What a kernel must have done.
+/// The check of a kernel's results.
 type Check = (&'static str, fn(&Launched<'_>));
 
 macro_rules! sources {
@@ -55,7 +55,7 @@ fn corpus() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../corpus/cuda")
 }
 
-/// Every release that is installed; each of them is tested.
+/// Every installed release; each of them is tested.
 fn toolchains() -> &'static [Toolchain] {
     static FOUND: OnceLock<Vec<Toolchain>> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -69,7 +69,7 @@ fn toolchains() -> &'static [Toolchain] {
     })
 }
 
-#[expect(clippy::print_stderr, reason = "a test says why it is skipped")]
+#[expect(clippy::print_stderr, reason = "a test reports why it is skipped")]
 fn skipped() {
     eprintln!("skipped: no CUDA toolchain; run `warpproof toolchain install`");
 }
@@ -146,13 +146,13 @@ fn check_source(name: &str, checks: &[Check]) {
         let ptx = source.compile(toolchain, 89, false);
         for case in &cases {
             let check = checks.iter().find(|(kernel, _)| *kernel == case.kernel);
-            let (_, check) = check.unwrap_or_else(|| panic!("nothing checks {} of {name}", case.kernel));
+            let (_, check) = check.unwrap_or_else(|| panic!("no check for {} of {name}", case.kernel));
             case.check(&ptx, &symbol(&ptx, &case.kernel), check);
         }
     }
 }
 
-/// Launches every kernel once, compiled in another way.
+/// Launches every kernel once, compiled with other options.
 fn check_otherwise(arch: u32, debug: bool) {
     for toolchain in toolchains() {
         for (name, checks) in TESTED {
@@ -172,19 +172,19 @@ fn check_otherwise(arch: u32, debug: bool) {
     }
 }
 
-/// Compiled for the debugger, everything lives in local memory and nothing is inlined.
+/// Compiled for the debugger: all variables are in local memory and nothing is inlined.
 #[test]
 fn debug_builds_compute_the_same() {
     check_otherwise(89, true);
 }
 
-/// Without cp.async, mbarrier, bfloat16 and FP8 instructions: CUDA's headers do with what there is.
+/// Without cp.async, mbarrier, bfloat16 and FP8 instructions: CUDA's headers emulate them.
 #[test]
 fn kernels_for_sm_75_compute_the_same() {
     check_otherwise(75, false);
 }
 
-/// FP8 conversions are made of integer instructions.
+/// FP8 conversions are emulated with integer instructions.
 #[test]
 fn kernels_for_sm_80_compute_the_same() {
     check_otherwise(80, false);
@@ -233,7 +233,7 @@ fn structs_are_passed_by_value() {
         };
         for toolchain in toolchains() {
             let ptx = CorpusSource::read("launch_bounds").compile(toolchain, 89, false);
-            // Few bits: every product and sum is exact.
+            // Few significant bits: every product and sum is exact.
             case.check(&ptx, kernel, |run| {
                 let wanted = run.floats("in").into_iter().enumerate();
                 close(run, "out", wanted.map(|(i, x)| ((0.5 * (i % 16) as f64 - 3.0) * x + 7.25, 0.0)));

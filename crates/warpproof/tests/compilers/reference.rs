@@ -21,7 +21,7 @@ pub(crate) fn gamma(n: usize) -> f64 {
 /// `ex2.approx.f32` is within 2 ulp, so within 2^-22 relatively (PTX manual, ex2).
 pub(crate) const EX2: f64 = 1.0 / (1u64 << 22) as f64;
 
-/// Insists that `result` is within `bound` of `wanted`.
+/// Asserts that `result` is within `bound` of `wanted`.
 #[track_caller]
 pub(crate) fn within(what: &str, i: usize, result: f64, wanted: f64, bound: f64) {
     let error = (result - wanted).abs();
@@ -41,7 +41,7 @@ pub(crate) fn same_bits(what: &str, result: &Data, wanted: &Data) {
     }
 }
 
-/// Insists that an array of integers (or of small whole floats) is what `wanted` gives.
+/// Asserts that an array of integers (or of small whole floats) equals `wanted`.
 #[track_caller]
 pub(crate) fn equal(run: &Launched<'_>, name: &str, wanted: impl IntoIterator<Item = i64>) {
     let result = run.after(name);
@@ -50,15 +50,15 @@ pub(crate) fn equal(run: &Launched<'_>, name: &str, wanted: impl IntoIterator<It
     same_bits(&format!("{}: {name}", run.case.kernel), result, &wanted);
 }
 
-/// Insists that an array of floats is the correctly rounded `wanted`.
+/// Asserts that an array of floats is the correctly rounded `wanted`.
 #[track_caller]
 pub(crate) fn exact(run: &Launched<'_>, name: &str, wanted: impl IntoIterator<Item = f64>) {
     let result = run.after(name);
     same_bits(&format!("{}: {name}", run.case.kernel), result, &Data::of_floats(result.ty, wanted));
 }
 
-/// Insists that each element is within its bound: `wanted` gives the value and the bound before the result is rounded to
-/// the array's type.
+/// Asserts that each element is within its bound: `wanted` gives the value and the bound before the result
+/// is rounded to the array's type.
 #[track_caller]
 pub(crate) fn close(run: &Launched<'_>, name: &str, wanted: impl IntoIterator<Item = (f64, f64)>) {
     close_data(&format!("{}: {name}", run.case.kernel), run.after(name), wanted);
@@ -82,7 +82,7 @@ pub(crate) fn close_data(what: &str, result: &Data, wanted: impl IntoIterator<It
 pub(crate) struct TensorCore {
     block: usize,
     fraction: i32,
-    /// What rounding the sum of a block loses, relatively.
+    /// The relative error of rounding the sum of a block.
     output: i32,
     least: i32,
 }

@@ -1,5 +1,5 @@
-//! How many correct kernels the checks are silent about: every launch of this suite (`Case::check` asks for it) and
-//! every kernel of `tests/pass` (the UI suite asks for it).
+//! Counts the correct kernels for which the checks report nothing: every launch of this suite
+//! (`Case::check` requires it) and every kernel of `tests/pass` (the UI suite requires it).
 
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,9 @@
-//! Triton's kernels: the committed modules of `corpus/triton` for sm_89, launched as their manifest says.
+//! Triton's kernels: the committed modules of `corpus/triton` for sm_89, launched according to their
+//! manifest.
 //!
-//! Besides random inputs with bounded errors, matrix products and attention run on inputs for which every step is exact:
-//! small integers, and queries that each match one key. There the result must be right to the bit, so that a misplaced
-//! element cannot hide behind the coarseness of a format.
+//! In addition to random inputs with bounded errors, matrix products and attention run on inputs for which
+//! every step is exact: small integers, and queries that each match one key. Then the result must be
+//! bit-exact, so that the coarseness of a format cannot hide a misplaced element.
 
 mod attention;
 mod matmul;
@@ -73,7 +74,7 @@ fn element_type(name: &str) -> Type {
         "i8" => Type::I8,
         "i32" => Type::I32,
         "i64" => Type::I64,
-        other => panic!("no type is called {other}"),
+        other => panic!("unknown type {other}"),
     }
 }
 
@@ -87,7 +88,8 @@ impl Module {
         element_type(&self.arguments.iter().find(|parameter| parameter.name == argument).unwrap().ty)
     }
 
-    /// The launch with these arguments; `extents` are the names in the grid's formulas that are no arguments.
+    /// The launch with these arguments; `extents` are the names in the grid's formulas that are not
+    /// arguments.
     fn case(&self, values: &[(&str, Data)], extents: &[(&str, u32)]) -> Case {
         let value = |name: &str| -> u32 {
             let given = extents.iter().find(|(extent, _)| *extent == name).map(|(_, size)| *size);
@@ -115,7 +117,8 @@ impl Module {
             let scalar = !parameter.ty.starts_with('*');
             assert!(data.ty == element_type(&parameter.ty), "{name} of {}", self.name);
             assert!(!scalar || !parameter.aligned || data.integers()[0] % 16 == 0, "{name} of {}", self.name);
-            // What lies beside the rows of a result must stay as it was, so not all of it is written.
+            // The padding between the rows of a result must stay unchanged, so not all of the array is
+            // written.
             let role = if data.is_unwritten() { Role::InOut } else { Role::In };
             Argument { name, data: data.clone(), scalar, role }
         };
@@ -142,19 +145,19 @@ fn float(value: f64) -> Data {
     Data::of_floats(Type::F32, [value])
 }
 
-/// Insists that what lies between the rows of a matrix was left alone.
+/// Asserts that the padding between the rows of a matrix is unchanged.
 fn untouched_beside_rows(run: &Launched<'_>, name: &str, stride: usize, columns: usize) {
     let (before, after) = (run.given(name).bits(), run.after(name).bits());
     for (i, (before, after)) in before.iter().zip(&after).enumerate() {
         assert!(
             i % stride < columns || before == after,
-            "{}: {name}[{i}] lies beside the rows",
+            "{}: {name}[{i}] is in the padding between rows",
             run.case.kernel
         );
     }
 }
 
-/// The rows of a matrix without what lies between them.
+/// The rows of a matrix without the padding between them.
 fn rows_of(data: &Data, stride: usize, columns: usize) -> Data {
     let rows = data.bytes.chunks(stride * data.ty.size());
     Data { ty: data.ty, bytes: rows.flat_map(|row| row[..columns * data.ty.size()].to_vec()).collect() }

@@ -35,7 +35,7 @@ class Now:
 
 def attention(q, k, v, is_causal, scale, enable_gqa=False):
     if Now.backend == "efficient":
-        raise RuntimeError("No available kernel. Aborting execution.\nmore that nobody reads")
+        raise RuntimeError("No available kernel. Aborting execution.\nhidden second line")
     if Now.captured is not None:
         Now.captured.append(COST[Now.backend])
     return Tensor(1.5 if Now.backend == "cudnn" else 1.0)

@@ -1,4 +1,4 @@
-//! Tasks that several tests judge.
+//! Tasks that several tests use.
 #![allow(dead_code, reason = "each of the tests that share this uses a part of it")]
 
 use std::fs;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::bench::Bench;
 
-/// y = 2 x + 1, timed against the candidate `slow`; the candidates are each test's own.
+/// y = 2 x + 1, timed against the candidate `slow`; each test adds its own candidates.
 pub(crate) const SCALED_ADD: &str = r#"
 name = "scaled-add"
 version = 1
@@ -38,8 +38,9 @@ reduction = { at_least = 0.05, source = "a test" }
 grades = { good = 0.05, excellent = 0.2, outstanding = 0.4, source = "a test" }
 "#;
 
-/// Writes the example of the book with a smaller space, and with replacements in its text. CHEAT leaves the last tile of the sum out,
-/// which is faster and wrong; IDLE does nothing; the largest HOG takes more shared memory than a block can have.
+/// Writes the example of the book with a smaller space, and with replacements in its text. CHEAT skips the
+/// last tile of the sum, which is faster and wrong; IDLE has no effect; the largest HOG needs more shared
+/// memory than a block can have.
 pub(crate) fn write_sgemm(bench: &Bench, tiles: &str, replaced: &[(&str, &str)]) {
     let tasks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks/tune");
     let folder = bench.dir.path().join("sgemm");
@@ -65,7 +66,7 @@ pub(crate) fn write_sgemm(bench: &Bench, tiles: &str, replaced: &[(&str, &str)])
     fs::write(bench.dir.path().join("task.toml"), head + &space).unwrap();
 }
 
-/// What a study says, without the names of runs.
+/// The content of a study, without the names of runs.
 pub(crate) fn table(study: &Value) -> Value {
     let mut study = study.clone();
     if let Some(winner) = study["winner"].as_object_mut() {

@@ -1,4 +1,5 @@
-//! What a kernel of the suite says about itself, and what `check` says about it. `cargo xtask findings` reads it too.
+//! The annotations of a kernel of the suite, and the findings of `check`. `cargo xtask findings` uses this
+//! file too.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,10 +7,10 @@ use std::fmt;
 use serde_json::Value;
 use warpproof_sim::check::Class;
 
-/// Something that is said about a line.
+/// A finding or a report at a line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mark {
-    /// The line, or none where nothing names one.
+    /// The line, or `None` without a place.
     pub(crate) line: Option<u32>,
     /// The class of a finding, or the kind of a report.
     pub(crate) class: String,
@@ -26,7 +27,7 @@ impl fmt::Display for Mark {
     }
 }
 
-/// Kinds of reports that are no findings.
+/// Kinds of reports that are not findings.
 const KINDS: [&str; 5] = ["unsupported", "limit", "usage", "missing", "kernel"];
 
 /// The annotations of a file.
@@ -53,13 +54,13 @@ pub(crate) fn read(text: &str) -> Result<BTreeSet<Mark>, String> {
     Ok(marks)
 }
 
-/// Why a file is known not to agree.
+/// Why a file is known to disagree.
 pub(crate) fn known_failure(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.trim().strip_prefix("//@known-failure:")).map(str::trim)
 }
 
-/// The class and line of everything that `check` said, from its JSON. A place in another file is marked with its name, which
-/// no annotation can be: such a test needs another kernel.
+/// The class and line of everything that `check` reported, from its JSON. A place in another file is marked
+/// with its name, which no annotation can express: such a test needs another kernel.
 pub(crate) fn found(said: &Value, file: &str) -> BTreeSet<Mark> {
     let list = |name: &str| said[name].as_array().map(Vec::as_slice).unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

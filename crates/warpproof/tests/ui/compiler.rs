@@ -1,14 +1,14 @@
-//! PTX of the suite's kernels, as the pinned NVRTC makes it.
+//! PTX of the suite's kernels, compiled by the pinned NVRTC.
 
 use std::path::Path;
 use std::sync::OnceLock;
 
 use warpproof_toolchain::{CompileOptions, CudaSet, Options, Part, Source, Toolchain};
 
-/// What the suite is compiled for.
+/// The architecture of the suite.
 const ARCH: &str = "sm_89";
 
-/// The toolchain with the pinned NVRTC; another one's PTX says nothing about ours.
+/// The toolchain with the pinned NVRTC; the PTX of another version would differ.
 fn toolchain() -> Result<&'static Toolchain, String> {
     static FOUND: OnceLock<Result<Toolchain, String>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {
@@ -17,14 +17,14 @@ fn toolchain() -> Result<&'static Toolchain, String> {
         toolchain.require(&[Part::Nvrtc, Part::Headers]).map_err(|error| error.to_string())?;
         let version = toolchain.part(Part::Nvrtc).map(|found| found.version.to_string()).unwrap_or_default();
         if version != pinned.to_string() {
-            return Err(format!("NVRTC {version} was found, and the suite is made with {pinned}"));
+            return Err(format!("NVRTC {version} was found, but the suite requires {pinned}"));
         }
         Ok(toolchain)
     });
     found.as_ref().map_err(Clone::clone)
 }
 
-/// The PTX of a kernel, with names of files that are the same on every machine.
+/// The PTX of a kernel, with file names that are the same on every machine.
 pub(crate) fn ptx(root: &Path, file: &str, text: &str) -> Result<String, String> {
     let toolchain = toolchain()?;
     let path = root.join(file);
@@ -58,7 +58,7 @@ fn without_machine(line: &str, root: &Path) -> String {
     format!("{before}\"{name}")
 }
 
-/// Whether the committed PTX is what was made.
+/// Whether the committed PTX equals the compiled one.
 pub(crate) fn compare(committed: &str, made: &str) -> Result<(), String> {
     if committed == made {
         return Ok(());

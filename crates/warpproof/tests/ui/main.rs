@@ -1,8 +1,9 @@
-//! The UI suite: every kernel under `tests/pass`, `tests/fail` and `tests/unsupported` is a test of its own.
+//! The UI suite: every kernel under `tests/pass`, `tests/fail` and `tests/unsupported` is a separate test.
 //!
-//! A test is a `.cu` file with the `.ptx` that NVRTC made of it beside it, or a `.ptx` file alone. `warpproof check` is run
-//! on it, and two things must agree: the set of (class, line) with the `//~` annotations in the file, and the text with the
-//! `.stderr` file beside it. Without a `.stderr` file nothing may be said at all.
+//! A test is a `.cu` file with the `.ptx` file that NVRTC compiled from it, or a `.ptx` file alone.
+//! `warpproof check` is run on it, and two things must agree: the set of (class, line) with the `//~`
+//! annotations in the file, and the text with the `.stderr` file next to it. Without a `.stderr` file,
+//! `check` must print nothing.
 //!
 //! | line | meaning |
 //! |---|---|
@@ -13,8 +14,8 @@
 //! | `//@launch: …`, `//@options: …`, `//@checks: …`, `//@schedules: …` | as `warpproof check` reads them |
 //! | `//@known-failure: reason` | it does not agree yet; fails when it does |
 //!
-//! `cargo xtask ui --bless` writes the `.ptx` and the `.stderr` files, `cargo xtask ui` compares the `.ptx` files with what
-//! NVRTC makes; both run this with `WARPPROOF_UI` set.
+//! `cargo xtask ui --bless` writes the `.ptx` and the `.stderr` files, `cargo xtask ui` compares the `.ptx`
+//! files with the output of NVRTC; both run this with `WARPPROOF_UI` set.
 #![expect(clippy::print_stderr, reason = "a harness speaks to the terminal")]
 
 mod annotations;
@@ -28,12 +29,12 @@ use std::{env, fs};
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
 
-/// What is asked of the suite.
+/// The mode of the suite.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// Compare what `check` says.
+    /// Compare the output of `check`.
     Compare,
-    /// Write what NVRTC makes and what `check` says.
+    /// Write the output of NVRTC and of `check`.
     Bless,
     /// Compare what NVRTC makes.
     VerifyPtx,
@@ -71,7 +72,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// Kernels below a directory: `.cu` files, and `.ptx` files that have no `.cu` file beside them.
+/// Kernels below a directory: `.cu` files, and `.ptx` files without a `.cu` file next to them.
 fn find(directory: &Path, kernels: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
@@ -126,7 +127,7 @@ impl Kernel {
         }
         if is_cuda && !self.path("ptx").exists() {
             return Err(format!(
-                "there is no PTX beside it; `cargo xtask ui --bless {}` makes it",
+                "its PTX file is missing; create it with `cargo xtask ui --bless {}`",
                 self.name
             ));
         }
@@ -142,11 +143,11 @@ impl Kernel {
         }
     }
 
-    /// What `check` says.
+    /// The output of `check`.
     fn check(&self, is_cuda: bool) -> Result<Said, String> {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("warpproof"));
         command.current_dir(&self.root).stdin(Stdio::null()).args(["check", &self.file, "--format", "json"]);
-        // A kernel that waits for ever ends here; those of the suite need far less.
+        // Stops kernels that never end; those of the suite need far fewer instructions.
         command.args(["--max-instructions", "20000000"]);
         if is_cuda {
             let ptx = Path::new(&self.file).with_extension("ptx");
@@ -210,7 +211,7 @@ impl Said {
         self.json[name].as_array().into_iter().flatten()
     }
 
-    /// The text that stands on the terminal.
+    /// The text as printed on a terminal.
     fn rendered(&self) -> String {
         let mut all = String::new();
         for said in self.list("findings").chain(self.list("reports")) {

@@ -43,7 +43,7 @@ fn call_for(
         outputs.iter().map(|(name, dims)| ((*name).to_owned(), dims.to_vec())).collect();
     let axes = Axes::from([("n".to_owned(), 2), ("m".to_owned(), 3)]);
     let result = Python { function, ..python }.run(inputs, &outputs, &axes).map_err(|error| error.sentence);
-    // The user's directory is left as it was.
+    // The user's directory must stay unchanged.
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     result
 }
@@ -131,17 +131,17 @@ fn what_goes_wrong_is_told() {
     assert!(!imported.contains("importlib") && imported.contains("line 1, in <module>"), "{imported}");
     assert_eq!(
         wrong("def reference(x): pass"),
-        "reference.py: the function returned None; it returns one array, or a dict by output name"
+        "reference.py: expected an array or a dict by output name, found None"
     );
     assert!(wrong("def other(x): pass").contains("reference.py: the file has no function `reference`"));
     assert!(wrong("def reference(x:").contains("SyntaxError"));
     assert!(wrong("def reference(z): pass").contains("unexpected keyword argument 'x'"));
-    assert!(wrong("def reference(x): return 'text'").contains("no array of numbers"));
-    assert!(wrong("def reference(x): return [[1, 2], [3]]").contains("no array of numbers"));
+    assert!(wrong("def reference(x): return 'text'").contains("must return an array of numbers"));
+    assert!(wrong("def reference(x): return [[1, 2], [3]]").contains("must return an array of numbers"));
     let turned = wrong("def reference(x): return [[1, 2], [3, 4], [5, 6]]");
-    assert_eq!(turned, "reference.py: `reference` for `y`: it should return [2, 3], and returned [3, 2]");
+    assert_eq!(turned, "reference.py: `reference` for `y`: expected extents [2, 3], found [3, 2]");
     let silent = wrong("import os\nos._exit(0)");
-    assert_eq!(silent, "reference.py: it said nothing (exit status: 0)");
+    assert_eq!(silent, "reference.py: it printed nothing (exit status: 0)");
     let workers = Workers::new(1, false);
     let none = Python {
         interpreter: "no-such-python".into(),
@@ -203,7 +203,7 @@ fn an_answer_that_was_not_asked_for_is_refused() {
             "import os\ndef reference():\n    for fd in range(3, 20):\n        try: os.write(fd, b'{reply}\\n')\n        except OSError: pass\n    return 1\n"
         );
         let error = calls(&text, 1).remove(0).unwrap_err();
-        assert!(error.sentence.contains("it answered what was not asked"), "{reply}: {error}");
+        assert!(error.sentence.contains("unexpected reply"), "{reply}: {error}");
     }
 }
 
@@ -256,7 +256,7 @@ fn a_function_that_does_not_end_is_ended() {
     let begun = Instant::now();
     let text = "import time\ndef reference(x):\n    time.sleep(1000)\n";
     let sentence = call_for(1, text, &[matrix()], &[("y", &[2, 3])]).unwrap_err();
-    assert!(sentence.contains("was not done after 1 s, and was ended"), "{sentence}");
+    assert!(sentence.contains("did not finish within 1 s and was killed"), "{sentence}");
     assert!(begun.elapsed() < Duration::from_secs(15));
 }
 
@@ -268,7 +268,11 @@ fn disk_memory_and_the_directory_of_others_are_kept_from_it() {
     let disk = "def reference(x):\n    with open('big', 'wb') as f:\n        for _ in range(64): f.write(bytes(1 << 20))\n";
     assert!(wrong(disk).contains("File too large"), "{}", wrong(disk));
     let large = "def reference(x): return [[1.0] * 1000000]";
-    assert!(wrong(large).contains("what `reference` returned for `y` is too large"), "{}", wrong(large));
+    assert!(
+        wrong(large).contains("the array that `reference` returned for `y` is too large"),
+        "{}",
+        wrong(large)
+    );
     let surroundings = "
 import os, sys
 def reference(x):

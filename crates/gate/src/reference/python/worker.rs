@@ -186,8 +186,8 @@ impl Workers {
         let ours = |what: &str, cause: io::Error| Broken::Other(format!("cannot {what}: {cause}"));
         let file = std::fs::canonicalize(settings.file)
             .map_err(|cause| ours(&format!("read {}", settings.file.display()), cause))?;
-        let scratch = tempfile::tempdir().map_err(|cause| ours("make a directory", cause))?;
-        let said = tempfile::tempfile().map_err(|cause| ours("make a file", cause))?;
+        let scratch = tempfile::tempdir().map_err(|cause| ours("create a temporary directory", cause))?;
+        let said = tempfile::tempfile().map_err(|cause| ours("create a temporary file", cause))?;
         let cores =
             thread::available_parallelism().map_or(1, |cores| u64::try_from(cores.get()).unwrap_or(1));
         // Leave room to grow: the limit cannot be raised later.
@@ -216,7 +216,7 @@ impl Workers {
             }
         }
         // A file instead of a pipe: a process left behind cannot block the reader.
-        let told = said.try_clone().map_err(|cause| ours("prepare the reference", cause))?;
+        let told = said.try_clone().map_err(|cause| ours("duplicate a file handle", cause))?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(told);
         let mut read = self.places(settings.interpreter).to_vec();
         read.push(settings.directory.to_owned());
@@ -260,7 +260,9 @@ impl Workers {
 
 impl Worker {
     fn ask(&mut self, settings: &Settings<'_>, request: &Request<'_>) -> Result<Answer, Broken> {
-        let Some(pipes) = self.pipes.take() else { return Err(Broken::Other("a process was lost".into())) };
+        let Some(pipes) = self.pipes.take() else {
+            return Err(Broken::Other("the process has already ended".into()));
+        };
         self.calls += 1;
         let before = self.said.metadata().map_or(0, |found| found.len());
         let message = message(request);
@@ -277,7 +279,7 @@ impl Worker {
                 Ok(answer)
             }
             Ok(Err(cause)) if cause.kind() == io::ErrorKind::InvalidData => {
-                Err(Broken::Other(format!("it answered what was not asked: {cause}")))
+                Err(Broken::Other(format!("unexpected reply: {cause}")))
             }
             Ok(Err(_)) => Err(self.ended(before)),
         }
@@ -290,7 +292,7 @@ impl Worker {
             match self.child.try_wait() {
                 Ok(Some(status)) => break status.to_string(),
                 Ok(None) if begun.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(2)),
-                _ => break "it closed its pipes".to_owned(),
+                _ => break "closed its pipes".to_owned(),
             }
         };
         let mut bytes = Vec::new();
@@ -342,7 +344,7 @@ fn exchange(mut pipes: Pipes, message: &[u8], most: u64, outputs: usize) -> io::
             for dims in all {
                 let count = dims.iter().try_fold(8usize, |all, extent| all.checked_mul(*extent));
                 let bytes = count.and_then(|count| u64::try_from(count).ok()).filter(|bytes| *bytes <= left);
-                let bytes = bytes.ok_or_else(|| wrong("more than was asked for"))?;
+                let bytes = bytes.ok_or_else(|| wrong("more bytes than requested"))?;
                 left -= bytes;
                 let mut data = Vec::new();
                 (&mut pipes.replies).take(bytes).read_to_end(&mut data)?;
@@ -355,7 +357,7 @@ fn exchange(mut pipes: Pipes, message: &[u8], most: u64, outputs: usize) -> io::
         }
         (None, Some(sentence), None) => Answer::Sentence(sentence),
         (None, None, Some(text)) => Answer::Raised { text, memory: header.memory },
-        _ => return Err(wrong("neither a result nor a reason")),
+        _ => return Err(wrong("neither a result nor an error")),
     };
     Ok((pipes, answer))
 }

@@ -52,7 +52,7 @@ def timed(torch, shape, backend, request):
     from torch.nn.functional import scaled_dot_product_attention
 
     if shape["causal"] and shape["s"] != shape["keys"]:
-        raise RuntimeError("torch aligns a causal mask at the top left where lengths differ")
+        raise RuntimeError("torch aligns a causal mask at the top left if lengths differ")
     q, k, v = tensors(torch, shape, request["seed"])
     settings = {"is_causal": shape["causal"], "scale": shape["scale"]}
     if shape["h"] != shape["kv"]:
@@ -70,8 +70,8 @@ def timed(torch, shape, backend, request):
         right, limit = reference(torch, q, k, v, shape)
         error = (output.double() - right).abs().max().item()
         if not error <= limit:
-            raise RuntimeError("its output is off by %g, and %g is the most that rounding explains" % (error, limit))
-        # One graph, as our own launches: what a call costs the host is not in the time.
+            raise RuntimeError("its output is off by %g; rounding explains at most %g" % (error, limit))
+        # One graph, like our own launches, so that the time does not include the host's cost of a call.
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             for _ in range(request["launches"]):
@@ -100,7 +100,7 @@ def main():
         if not torch.cuda.is_available():
             why = "torch %s sees no CUDA device" % torch.__version__
     except Exception as error:  # A package that cannot be loaded fails in many ways.
-        why = "there is no torch: %s" % error
+        why = "torch is not installed: %s" % error
     if why is None:
         say(torch=torch.__version__, device=torch.cuda.get_device_name(0))
     for shape in request["shapes"]:
@@ -112,7 +112,7 @@ def main():
             try:
                 times, error = timed(torch, shape, backend, request)
                 say(us=times, error=error, **answer)
-            except Exception as error:  # A backend that does not take the shape says so by failing.
+            except Exception as error:  # A backend that does not support the shape raises an exception.
                 first = str(error).strip().splitlines()
                 say(skipped=first[0] if first else type(error).__name__, **answer)
 

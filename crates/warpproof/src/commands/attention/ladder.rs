@@ -34,7 +34,7 @@ pub(crate) struct Ladder {
     /// Set batch, heads, sequence length and head dimension
     #[arg(long, value_name = "B,H,S,D", default_value = "2,8,256,64", value_parser = shape)]
     shape: Shape,
-    /// Predict only these rungs, by id or name such as n4,n7,n8, without Triton's kernels
+    /// Predict only these rungs, such as n4,n7,n8, without Triton's kernels
     #[arg(long, value_name = "RUNG,…", value_delimiter = ',', value_parser = rung)]
     rungs: Option<Vec<&'static Rung>>,
     /// Write the table to this ledger, as a run without verdicts

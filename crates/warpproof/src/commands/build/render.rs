@@ -80,7 +80,7 @@ fn kernel(text: &mut String, examined: &Examined, arch: &str) {
     };
     row("block", format!("{} threads{origin}", examined.block));
     if examined.fits.is_empty() {
-        row("occupancy", format!("not known: {arch} is not in the device table"));
+        row("occupancy", format!("unknown: {arch} is not in the device table"));
     }
     for fit in &examined.fits {
         device(text, fit);
@@ -117,7 +117,8 @@ impl Target {
     }
 }
 
-/// The same for a program. A field may be added without a new number; none changes its meaning or goes.
+/// The same as JSON. Fields may be added without a new schema number; the meaning of existing fields never
+/// changes.
 pub(super) fn json(build: &Build, built: &Built, failed: Option<Kind>) -> Value {
     let targets: Vec<Value> = built
         .targets

@@ -1,4 +1,5 @@
-//! `check --explore`: every order of a small launch, within bounds, and what was seen of them.
+//! `check --explore`: runs a small launch in every order, within bounds, and reports how many orders were
+//! run.
 
 use std::fmt::Write as _;
 
@@ -6,14 +7,16 @@ use clap::Args;
 use warpproof_model::grouped;
 use warpproof_sim::check::{Bounds, Explored};
 
-/// Preemptions unless a number is given: nearly all known mistakes take no more than two (Musuvathi and Qadeer, PLDI 2007).
+/// The default number of preemptions: nearly all known bugs need at most two (Musuvathi and Qadeer, PLDI
+/// 2007).
 const PREEMPTIONS: u32 = 2;
 
 #[derive(Debug, Args)]
 pub(super) struct ExploreFlags {
-    /// Run each launch in every order of its atomics, flags and barriers with at most N preemptions [default N: 2]
+    /// Run each launch in every order with at most N preemptions [default N: 2]
     ///
-    /// For small launches: a few blocks of a few warps. The summary reports whether all of these orders were run.
+    /// Explores the orders of atomics, flags and barriers. For small launches: a few blocks of a few warps.
+    /// The summary reports whether all of these orders were run.
     #[arg(
         long,
         value_name = "N",
@@ -83,10 +86,10 @@ impl Seen {
             n => format!("{n} preemptions"),
         };
         let _ = match (self.unbounded, self.complete) {
-            (true, _) => write!(text, "all that differ"),
-            (false, true) => write!(text, "all that differ with at most {preemptions}"),
+            (true, _) => write!(text, "all distinct orders"),
+            (false, true) => write!(text, "all distinct orders with at most {preemptions}"),
             (false, false) => {
-                write!(text, "not all of those with at most {preemptions}; --executions raises the limit")
+                write!(text, "not all orders with at most {preemptions}; raise the limit with --executions")
             }
         };
         text

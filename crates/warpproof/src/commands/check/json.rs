@@ -1,5 +1,5 @@
-//! Findings for programs: `schemas/findings-1.schema.json` describes what is printed. A field may be added without a new
-//! number; none changes its meaning or goes.
+//! Findings as JSON: `schemas/findings-1.schema.json` describes the format. Fields may be added without a
+//! new schema number; the meaning of existing fields never changes.
 
 use serde_json::{Value, json};
 use warpproof_sim::check::{Severity, Thread};
@@ -36,7 +36,7 @@ pub(super) fn document(check: &Check, examined: &Examined, failed: Option<Kind>)
     document
 }
 
-/// What the launches reached, and the lines where something is missing.
+/// The coverage of the launches, and the lines that were not fully covered.
 fn covered(coverage: &Coverage) -> Value {
     let totals = coverage.totals();
     let (outcomes, unexecuted) = coverage.gaps();

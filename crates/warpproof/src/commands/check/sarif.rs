@@ -23,15 +23,16 @@ pub(super) fn document(check: &Check, examined: &Examined, failed: Option<Kind>)
 }
 
 fn result(check: &Check, examined: &Examined, found: &Found, seen: &mut Vec<String>) -> Value {
-    // A service wants a place for everything; what has none belongs to its launch.
+    // Code scanning services require a place for every result; a finding without one gets the place of its
+    // launch.
     let line = examined.launches.get(found.launch).and_then(|launch| launch.line).unwrap_or(1);
     let whole = Place::new(check.launch.file().display().to_string(), line);
     let places: Vec<&Place> = found.places.iter().map(|shown| &shown.place).collect();
     sarif::result(&found.finding, &places, &whole, Some(&fingerprint(found, seen)))
 }
 
-/// The same for the same mistake after lines were added above it: made of the class and of the text of its lines. A second
-/// one that would be the same gets a number.
+/// A fingerprint that stays the same after lines were added above the bug: made from the class and the text
+/// of the finding's lines. A second finding with the same fingerprint gets a number.
 fn fingerprint(found: &Found, seen: &mut Vec<String>) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(found.finding.class.name().as_bytes());

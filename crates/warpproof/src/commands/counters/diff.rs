@@ -40,7 +40,7 @@ impl Diff {
             }
         }
         for one in all.iter().filter(|one| one.other) {
-            let sentence = format!("launch {} is of different kernels: {}", one.launch, one.kernel);
+            let sentence = format!("launch {} has different kernels: {}", one.launch, one.kernel);
             terminal
                 .report(&Report::warning(sentence).help("launches are compared in their order in the files"));
         }
@@ -75,7 +75,7 @@ fn read(path: &Path) -> Result<Document, Box<Report>> {
     Err(wrong(format!("expected schema {SCHEMA}, found {}", document.schema)))
 }
 
-/// Launches in their order; one without a partner differs in all it counted.
+/// Pairs launches in their order; all counters of a launch without a partner count as different.
 fn compare(before: &Document, after: &Document) -> Vec<Changed> {
     let launches = before.launches.len().max(after.launches.len());
     let nothing = Flat::default();
@@ -102,9 +102,9 @@ fn compare(before: &Document, after: &Document) -> Vec<Changed> {
 /// Lines by their texts, of one file.
 type Texts<'a> = BTreeMap<LineKey, &'a str>;
 
-/// Gives lines of the first launch the numbers that lines of the same text have in the second, in their order; so what only moved
-/// is no difference. A line that has no partner keeps its number if the second has one there without a partner too, and is
-/// otherwise said to be of before.
+/// Gives lines of the first launch the numbers of the lines with the same text in the second, in order, so
+/// that moved lines do not differ. A line without a partner keeps its number if the second launch also has
+/// an unmatched line with that number; otherwise it is marked as a line of the old file.
 fn follow(flat: &mut Flat, before: &Texts<'_>, after: &Texts<'_>) {
     let mut files: Vec<&Option<String>> = before.keys().map(|key| &key.file).collect();
     files.dedup();
@@ -135,12 +135,12 @@ fn follow(flat: &mut Flat, before: &Texts<'_>, after: &Texts<'_>) {
         lines.into_iter().map(|(key, counters)| (moved.remove(&key).unwrap_or(key), counters)).collect();
 }
 
-/// Pairs of lines that are compared at most.
+/// Maximum number of pairs of lines that are compared.
 const MOST_PAIRS: usize = 1 << 24;
 
-/// The longest sequence of lines with equal texts in both, in order.
+/// The longest common sequence of lines with equal texts.
 fn common<'a>(old: &'a [(LineKey, String)], new: &'a [(LineKey, String)]) -> Vec<(&'a LineKey, &'a LineKey)> {
-    // The longest from each pair of places on.
+    // The length of the longest sequence from each pair of positions on.
     let width = new.len() + 1;
     let mut longest = vec![0u32; (old.len() + 1) * width];
     for i in (0..old.len()).rev() {
@@ -166,7 +166,7 @@ fn common<'a>(old: &'a [(LineKey, String)], new: &'a [(LineKey, String)]) -> Vec
     pairs
 }
 
-/// Lines of counters, under the line of the kernel that they are of.
+/// Lines of counters, each under its source line.
 fn text(changed: &Changed) -> String {
     let mut text = format!("launch {}, {}\n", changed.launch, changed.kernel);
     let width = changed.changes.iter().map(|change| change.counter.len()).max().unwrap_or(0);
@@ -196,7 +196,7 @@ fn text(changed: &Changed) -> String {
 
 fn place(line: Option<&LineKey>) -> String {
     match line {
-        None => "the launch as a whole".to_owned(),
+        None => "whole launch".to_owned(),
         Some(LineKey { file: Some(file), line }) => format!("{file}:{line}"),
         Some(LineKey { file: None, line }) => format!("PTX line {line}"),
     }

@@ -1,5 +1,5 @@
-//! Counters in a file: `schemas/counters-1.schema.json` describes it. A field may be added without a new number; none changes
-//! its meaning or goes.
+//! Counters in a file: `schemas/counters-1.schema.json` describes the format. Fields may be added without a
+//! new schema number; the meaning of existing fields never changes.
 
 use std::collections::BTreeMap;
 
@@ -41,13 +41,13 @@ struct Line {
     /// `None` for the PTX text.
     file: Option<String>,
     line: u32,
-    /// Its text, where the file was at hand.
+    /// Its text, if the source file was available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     text: Option<String>,
     counters: BTreeMap<String, u64>,
 }
 
-/// What is read of a file.
+/// The part of the file that is read.
 #[derive(Debug, Deserialize)]
 pub(super) struct Document {
     pub(super) schema: String,
@@ -82,7 +82,7 @@ impl Launch {
         }
     }
 
-    /// The texts of its lines, where there are any.
+    /// The texts of its lines, if available.
     pub(super) fn texts(&self) -> BTreeMap<LineKey, &str> {
         let lines = self.lines.iter();
         lines

@@ -14,7 +14,7 @@ use super::Counted;
 use crate::report::{Kind, Report};
 use warpproof_toolchain::symbol;
 
-/// Where `ncu` puts metrics that were asked for by name.
+/// The section in which `ncu` puts metrics that were requested by name.
 const SECTION: &str = "Command line profiler metrics";
 
 const COLUMNS: [&str; 15] = [
@@ -35,7 +35,7 @@ const COLUMNS: [&str; 15] = [
     "Metric Value",
 ];
 
-/// The metrics that are asked for, each once, in the order of their names, as `ncu` gives them.
+/// The requested metrics, each once, sorted by name like in `ncu`.
 pub(super) struct Selection(Vec<&'static Metric>);
 
 impl Selection {
@@ -68,26 +68,26 @@ fn base(name: &str) -> &str {
     name.split('.').next().unwrap_or(name)
 }
 
-/// Whether a name as it was written means a metric: the metric itself, its base, or a pattern with `*`.
+/// Whether a name matches a metric: the metric itself, its base, or a pattern with `*`.
 fn is_meant(written: &str, metric: &str) -> bool {
     written == metric || written == base(metric) || (written.contains('*') && matches(written, metric))
 }
 
-/// Whether a text is what a pattern with `*` for any letters describes.
+/// Whether a text matches a pattern in which `*` stands for any letters.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
     let Some(mut rest) = text.strip_prefix(pieces.next().unwrap_or_default()) else { return false };
     let pieces: Vec<&str> = pieces.collect();
     let Some((last, middle)) = pieces.split_last() else { return rest.is_empty() };
     for piece in middle {
-        // The first place is the best: it leaves the most for those that follow.
+        // The first match is the best: it leaves the most text for the rest of the pattern.
         let Some(at) = rest.find(piece) else { return false };
         rest = &rest[at + piece.len()..];
     }
     rest.ends_with(last)
 }
 
-/// What was counted, as `ncu --csv` writes it.
+/// The counters in the format of `ncu --csv`.
 pub(super) fn csv(selection: &Selection, counted: &Counted) -> String {
     let mut text = String::new();
     row(&mut text, COLUMNS.map(str::to_owned));
@@ -103,7 +103,7 @@ pub(super) fn csv(selection: &Selection, counted: &Counted) -> String {
                 &mut text,
                 [
                     id.to_string(),
-                    // There is no process, device or context that one could look up.
+                    // These columns are empty: there is no process, device or context.
                     "0".to_owned(),
                     "warpproof".to_owned(),
                     "127.0.0.1".to_owned(),
@@ -137,7 +137,7 @@ pub(super) fn list() -> String {
     let width = METRICS.iter().map(|metric| metric.name.len()).max().unwrap_or(0);
     let mut exactness = None;
     let mut sorted: Vec<&Metric> = METRICS.iter().collect();
-    // A stable sort: within a grade they stay in their groups.
+    // A stable sort: metrics of equal exactness stay in their groups.
     sorted.sort_by_key(|metric| metric.exactness);
     for metric in sorted {
         if exactness != Some(metric.exactness) {

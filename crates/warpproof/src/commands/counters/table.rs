@@ -1,4 +1,4 @@
-//! Counters for a person: the launch in a table, and the lines with the most of each.
+//! Counters as text: a table for the launch, and the lines with the highest counts.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -14,12 +14,12 @@ use crate::source::{is_ptx, line};
 
 const BOLD: Style = Style::new().bold();
 
-/// Lines that are named for each counter.
+/// Number of lines shown for each counter.
 const MOST: usize = 3;
-/// Letters of a source line that are shown.
+/// Characters of a source line that are shown.
 const WIDE: usize = 60;
 
-/// A launch: its totals, then the lines with the most, or all of them.
+/// A launch: its totals, then the lines with the highest counts, or all lines.
 pub(super) fn launch(launched: &Launched, source: Option<&Source>, by_line: bool) -> String {
     let counters = &launched.counters;
     let [x, y, z] = counters.grid.map(u64::from);
@@ -27,11 +27,11 @@ pub(super) fn launch(launched: &Launched, source: Option<&Source>, by_line: bool
     // Writing to a string does not fail, here and below.
     let _ = writeln!(
         text,
-        "{BOLD}{}{BOLD:#}: {} of {}; counted on the PTX as it was executed{}",
+        "{BOLD}{}{BOLD:#}: {} of {}; counted on the executed PTX{}",
         launched.kernel,
         number(x * y * z, "block"),
         number(counters.block_threads(), "thread"),
-        if launched.complete { "" } else { ", up to the stop" },
+        if launched.complete { "" } else { ", up to the failure" },
     );
     totals(&mut text, counters);
     let lines = counters.by_line().into_iter().collect::<Vec<_>>();
@@ -65,7 +65,11 @@ fn totals(text: &mut String, counters: &Counters) {
     let warps = counters.warps();
     row(
         "instructions",
-        format!("{} of warps, {} for each warp", grouped(issued.executions), per(issued.executions, warps)),
+        format!(
+            "{} warp instructions, {} per warp",
+            grouped(issued.executions),
+            per(issued.executions, warps)
+        ),
     );
     let pipes: Vec<String> =
         all.pipes.iter().map(|(pipe, on)| format!("{} {}", pipe.name(), grouped(on.executions))).collect();
@@ -73,7 +77,7 @@ fn totals(text: &mut String, counters: &Counters) {
     row(
         "  active lanes",
         format!(
-            "{} of 32 on average, {} with their guard on",
+            "{} of 32 active on average, {} with a true guard predicate",
             per(issued.lanes, issued.executions),
             per(issued.lanes_on, issued.executions)
         ),
@@ -105,7 +109,7 @@ fn totals(text: &mut String, counters: &Counters) {
         row(
             "L2 (estimate)",
             format!(
-                "{least}{} bytes loaded if L1 forgets nothing, {} stored, {} by atomics",
+                "{least}{} bytes loaded if L1 never evicts, {} stored, {} by atomics",
                 bytes(second.loads),
                 bytes(second.stores),
                 bytes(second.atomics + second.reductions)
@@ -125,7 +129,7 @@ fn totals(text: &mut String, counters: &Counters) {
         row(
             "barriers",
             format!(
-                "{} of warps, {}; a warp waits for {} instructions of the longest on average",
+                "{}, {}; a warp waits on average for {} instructions of the slowest warp",
                 number(barriers.arrivals, "arrival"),
                 number(barriers.phases, "phase"),
                 per(barriers.idle, barriers.warps)
@@ -134,13 +138,13 @@ fn totals(text: &mut String, counters: &Counters) {
     }
 }
 
-/// What requests of one kind amount to; `None` for kernel parameters, which become operands.
+/// The text for requests of one kind; `None` for kernel parameters, which become operands.
 fn requests(space: Space, op: MemoryOp, traffic: &Traffic) -> Option<String> {
     let head = format!("{}, {} bytes", number(traffic.requests, "request"), grouped(traffic.bytes));
     let atomic = matches!(op, MemoryOp::Atomic | MemoryOp::Reduction);
     let contention = if atomic {
         format!(
-            "; {} lanes at an address on average, {} at most",
+            "; {} lanes per address on average, {} at most",
             per(traffic.lanes, traffic.addresses),
             grouped(traffic.max_depth)
         )
@@ -152,7 +156,7 @@ fn requests(space: Space, op: MemoryOp, traffic: &Traffic) -> Option<String> {
             Some(format!("{head}, {} per request{contention}", sectors(traffic.sectors, traffic.requests)))
         }
         Space::Shared => Some(format!(
-            "{head}, {}, {} of them by bank conflicts{contention}",
+            "{head}, {}, {} of them due to bank conflicts{contention}",
             number(traffic.wavefronts, "wavefront"),
             grouped(traffic.conflicts())
         )),
@@ -170,7 +174,7 @@ fn sectors(sectors: u64, requests: u64) -> String {
 /// A counter by which lines are ranked.
 type Ranked = (&'static str, fn(&Totals) -> u64);
 
-/// What a line may have most of. Zeroes are not shown.
+/// Counters by which lines are ranked. Zeros are not shown.
 const RANKED: [Ranked; 9] = [
     ("warp instructions", |line| line.issued.executions),
     ("divergent branches", |line| line.branches.divergent),
@@ -179,8 +183,8 @@ const RANKED: [Ranked; 9] = [
     ("local bytes", |line| line.traffic(Space::Local, &[]).bytes),
     ("shared wavefronts", |line| line.traffic(Space::Shared, &[]).wavefronts),
     ("bank conflicts", |line| line.traffic(Space::Shared, &[]).conflicts()),
-    ("instructions by which warps are late at barriers", |line| line.barriers.idle),
-    ("operations of atomics one after another", |line| {
+    ("instructions that other warps wait at barriers", |line| line.barriers.idle),
+    ("serialized atomic operations", |line| {
         line.traffic(Space::Global, &ATOMICS).serial + line.traffic(Space::Shared, &ATOMICS).serial
     }),
 ];
@@ -191,7 +195,7 @@ fn most(text: &mut String, lines: &[(LineKey, Totals)], source: Option<&Source>)
     for (name, of) in RANKED {
         let mut ranked: Vec<(u64, &LineKey)> = lines.iter().map(|(key, line)| (of(line), key)).collect();
         ranked.retain(|(count, _)| *count > 0);
-        // Equal ones stay in the order of their lines.
+        // Lines with equal counts stay in order.
         ranked.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
         let whole: u64 = ranked.iter().map(|(count, _)| count).sum();
         if whole == 0 {
@@ -232,7 +236,7 @@ fn all_lines(text: &mut String, lines: &[(LineKey, Totals)], source: Option<&Sou
     }
 }
 
-/// The text of a line, if it is one of the kernel's own file.
+/// The text of a line of the kernel's own file.
 pub(super) fn text_of(key: &LineKey, source: Option<&Source>) -> Option<String> {
     let own = |source: &&Source| match &key.file {
         Some(file) => source.name == *file,
@@ -241,7 +245,7 @@ pub(super) fn text_of(key: &LineKey, source: Option<&Source>) -> Option<String> 
     source.filter(own).and_then(|source| line(&source.text, key.line))
 }
 
-/// The line, with its text if it is one of the kernel's own file.
+/// The line, with its text if it is in the kernel's own file.
 fn place(key: &LineKey, source: Option<&Source>) -> String {
     let name = match &key.file {
         Some(file) => format!("{file}:{}", key.line),

@@ -1,4 +1,4 @@
-//! Where the CUDA driver library of `exec` is: named by a variable, next to this program, or carried inside it.
+//! Finds the CUDA driver library of `exec`: named by a variable, next to this program, or embedded in it.
 
 use std::env;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::report::{Kind, Report};
 /// The library's file, as cargo names it.
 const FILE: &str = "libwarpproof_cuda.so";
 
-/// The library that this program carries, where it does.
+/// The library that is embedded in this program, if any.
 static CARRIED: OnceLock<&'static [u8]> = OnceLock::new();
 
 /// Remembers what the program carries.
@@ -53,7 +53,7 @@ pub(super) fn find() -> Result<PathBuf, Box<Report>> {
     Err(Box::new(report.help(help)))
 }
 
-/// Writes the library below the cache, under a name made of its content, unless it is there.
+/// Writes the library to the cache, under a name derived from its content, unless it exists.
 fn unpack(library: &[u8], cache: &Path) -> io::Result<PathBuf> {
     let folder = cache.join("driver").join(blake3::hash(library).to_hex().as_str());
     let place = folder.join(FILE);
@@ -63,7 +63,7 @@ fn unpack(library: &[u8], cache: &Path) -> io::Result<PathBuf> {
     fs::create_dir_all(&folder)?;
     let mut file = tempfile::NamedTempFile::new_in(&folder)?;
     file.write_all(library)?;
-    // Other processes see all of it or nothing.
+    // Rename atomically, so that other processes never see a partial file.
     file.persist(&place).map_err(|error| error.error)?;
     Ok(place)
 }
@@ -115,7 +115,7 @@ mod tests {
         let written = fs::metadata(&place).and_then(|file| file.modified()).expect("a time");
         assert_eq!(unpack(b"library", cache.path()).expect("known"), place);
         assert_eq!(fs::metadata(&place).and_then(|file| file.modified()).expect("a time"), written);
-        // Cut short, as by a full disk of an earlier version.
+        // Truncated, as if an earlier write had filled the disk.
         fs::write(&place, b"lib").expect("written");
         assert_eq!(unpack(b"library", cache.path()).expect("renewed"), place);
         assert_eq!(fs::read(&place).expect("read"), b"library");

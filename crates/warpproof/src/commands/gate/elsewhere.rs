@@ -6,7 +6,7 @@ mod client;
 #[cfg(not(feature = "fleet"))]
 impl super::Gate {
     /// Reports that this build has no client.
-    #[expect(clippy::unused_self, reason = "with the client it asks what the flags say")]
+    #[expect(clippy::unused_self, reason = "with the client it reads the flags")]
     pub(super) fn elsewhere(
         &self,
         _: &warpproof_task::Task,

@@ -39,12 +39,12 @@ impl Array {
     }
 }
 
-/// Arguments before there is memory for them.
+/// Arguments before memory is allocated for them.
 #[derive(Debug)]
 pub(crate) struct Packing<'s> {
     /// The arguments, in the kernel's order. Arrays are numbered: those of earlier launches, then those of this one.
     pub(crate) packed: Vec<Packed>,
-    /// The arrays that this launch brings.
+    /// The arrays that this launch adds.
     pub(crate) fresh: Vec<&'s Spec>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn pack<'s>(specs: &'s [Spec], earlier: &[Array]) -> Result<Packing<'
     Ok(Packing { packed, fresh })
 }
 
-/// The arrays that a launch can name.
+/// The arrays that a launch may name.
 #[derive(Clone, Copy)]
 pub(super) struct Names<'a> {
     pub(super) earlier: &'a [Array],
@@ -65,7 +65,8 @@ pub(super) struct Names<'a> {
 }
 
 impl Names<'_> {
-    /// An array's number, and the type of its elements. An array of this launch comes before one of an earlier launch.
+    /// An array's number, and the type of its elements. Arrays of this launch take precedence over those of
+    /// earlier launches.
     fn find(self, name: &str) -> Option<(usize, Dtype)> {
         let own = self.fresh.iter().position(|spec| spec.name == name);
         if let Some(own) = own {
@@ -75,7 +76,7 @@ impl Names<'_> {
         Some((earlier, self.earlier.get(earlier)?.element))
     }
 
-    /// An argument, or what a variable is set to.
+    /// An argument, or the value of a variable.
     pub(super) fn pack(self, spec: &Spec) -> Result<Packed, Box<Report>> {
         let wrong = |cause: String| {
             Box::new(Report::error(Kind::Usage, format!("argument `{}`: {cause}", spec.name)))
@@ -101,7 +102,7 @@ impl Names<'_> {
                 Packed::structure(all).map_err(wrong)
             }
             ArgumentValue::Alias { of, elements } => {
-                // A member may name another of its struct.
+                // A member may name another member of its struct.
                 let sibling = spec.name.rsplit_once('.').map(|(prefix, _)| format!("{prefix}.{of}"));
                 let found = sibling.and_then(|sibling| self.find(&sibling)).or_else(|| self.find(of));
                 let (array, element) = found.ok_or_else(|| unknown(of))?;
@@ -124,7 +125,7 @@ impl Names<'_> {
     }
 }
 
-/// Allocates and fills the arrays that a launch brings, and checks that addresses lie inside of their arrays.
+/// Allocates and fills the arrays that a launch adds, and checks that addresses are inside of their arrays.
 pub(crate) fn allocate_all(
     packing: &Packing<'_>,
     device: &mut Device,
@@ -176,10 +177,10 @@ pub(crate) fn roles(specs: &[Spec], packing: &Packing<'_>, arrays: &[Array]) -> 
     roles
 }
 
-/// What a list or a file gives an array: its extents and its bytes.
+/// The extents and bytes that a list or a file gives an array.
 type Given = (Vec<usize>, Vec<u8>);
 
-/// The contents that a list or a file gives an array; none for any other fill.
+/// The contents from a list or a file; none for any other fill.
 fn given(spec: &Spec, fill: &Fill, limit: u64) -> Result<Option<Given>, Box<Report>> {
     Ok(match fill {
         Fill::List(codes) => {
@@ -224,7 +225,7 @@ fn extents_of(
     }
 }
 
-/// The contents of an array of at most `most` bytes, for what does not lie in memory of its own.
+/// The contents of an array of at most `most` bytes, for a variable of the module.
 pub(super) fn contents(
     spec: &Spec,
     shape: Option<&[usize]>,
@@ -272,7 +273,7 @@ fn allocate(
             HeapError::TooMany | HeapError::NotAllocated(_) | HeapError::Overlap(_) => report,
         }
     })?;
-    let lost = |_| about(spec, Kind::Bug, "its memory cannot be written");
+    let lost = |_| about(spec, Kind::Bug, "cannot write its memory");
     if let Some((_, content)) = given {
         device.memory().write(address, &content).map_err(lost)?;
     } else if let Some(mut next) = fill::codes(fill, element) {

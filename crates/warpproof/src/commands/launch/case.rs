@@ -30,7 +30,9 @@ pub(crate) struct CaseFlags {
         conflicts_with_all = ["kernel_file", "kernel", "grid", "block", "shared", "args", "symbols", "cooperative", "defines", "include_dirs", "ptx"]
     )]
     pub(crate) task: Option<PathBuf>,
-    /// Select the case, as the gate prints it: TASK/shape=NAME/dtype=TYPE/dist=NAME/seed=N [default: the first]
+    /// Select the case [default: the first]
+    ///
+    /// Write it as the gate prints it: TASK/shape=NAME/dtype=TYPE/dist=NAME/seed=N.
     #[arg(long, value_name = "CASE", requires = "task")]
     case: Option<CaseName>,
     /// Select the candidate of the task [default: the first]

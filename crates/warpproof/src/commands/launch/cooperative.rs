@@ -26,14 +26,13 @@ pub(super) fn fits(kernel: &Kernel, plan: &Plan, block: [u32; 3], arch: &str) ->
         return Ok(());
     }
     let sentence = format!(
-        "a cooperative launch of {blocks} blocks: at most {most} blocks of {threads} threads are resident on an {}",
+        "a cooperative launch of {blocks} blocks: at most {most} blocks of {threads} threads can be resident on an {}",
         device.name
     );
     let note = format!(
-        "{multiprocessors} multiprocessors, {per_multiprocessor} blocks on each; CUDA refuses it with \
+        "{multiprocessors} multiprocessors, {per_multiprocessor} blocks on each; CUDA rejects it with \
          CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"
     );
-    let help =
-        "all blocks of a cooperative launch run at the same time: launch fewer, and loop over the rest";
+    let help = "launch fewer blocks and loop over the rest: all blocks of a cooperative launch must be resident at the same time";
     Err(Box::new(Report::error(Kind::Usage, sentence).note(note, None).help(help)))
 }

@@ -1,5 +1,6 @@
-//! What arrays start with. The same on every machine: the generator is SplitMix64 started with the seed, and numbers are
-//! made of its output with integer arithmetic and the four operations that IEEE 754 defines to the bit.
+//! The initial contents of arrays, identical on every machine: the generator is SplitMix64 started with the
+//! seed, and numbers are computed from its output with integer arithmetic and the four operations that IEEE
+//! 754 defines bit-exactly.
 
 use warpproof_sim::num::Rounding;
 use warpproof_sim::num::convert::cvt_f64_u64;
@@ -20,9 +21,9 @@ fn unit(random: &mut SplitMix) -> f64 {
     real(random.next() >> 11) / TWO_TO_53
 }
 
-/// A normally distributed number: the sum of twelve even ones, less six, so that mean and variance are exactly 0 and 1.
-/// Each output gives two of them, 32 bits each, taken at the middle of their 2^-32 wide cells. The sum is exact, and no
-/// number lies beyond ±6.
+/// A normally distributed number: the sum of twelve uniform numbers minus six, so that mean and variance
+/// are exactly 0 and 1. Each output gives two of them, 32 bits each, taken at the middle of their 2^-32
+/// wide cells. The sum is exact, and no number lies beyond ±6.
 fn normal(random: &mut SplitMix) -> f64 {
     let mut sum = 0;
     for _ in 0..6 {
@@ -43,8 +44,7 @@ fn between(random: &mut SplitMix, low: i128, high: i128) -> i128 {
     low + i128::try_from(scaled).unwrap_or(0)
 }
 
-/// The codes of an array, one after another and without end; `None` for what a list or a file holds, and for what is
-/// zero anyway.
+/// The codes of an array, as an endless sequence; `None` for contents of a list or a file, and for zeros.
 pub(crate) fn codes(fill: &Fill, element: Dtype) -> Option<Box<dyn FnMut() -> u64>> {
     Some(match *fill {
         Fill::Nothing | Fill::Constant(0) | Fill::List(_) | Fill::File { .. } => return None,
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn random_numbers_are_the_same_everywhere() {
-        // Written down once; a change of any of them changes every recorded outcome.
+        // Recorded values: a change of any of them changes every recorded result.
         let normal = take(&Fill::Normal { seed: 0, mean: 0.0, std: 1.0 }, Dtype::F32, 3);
         let uniform = take(&Fill::Uniform { seed: 0, low: -1.0, high: 1.0 }, Dtype::F32, 3);
         let integers = take(&Fill::Integers { seed: 0, low: -99, high: 99 }, Dtype::I32, 3);

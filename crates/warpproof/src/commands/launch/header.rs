@@ -29,7 +29,7 @@ pub(crate) struct LaunchLine {
 pub(crate) fn extents(text: &str) -> Result<[u32; 3], String> {
     let mut all = [1; 3];
     let separators = |c: char| c == ',' || c == 'x' || c == 'X';
-    // A blank separates only where nothing else does: `16, 16`.
+    // A blank separates extents only if there is no other separator: `16, 16`.
     let parts: Vec<&str> = if text.contains(separators) {
         text.split(separators).map(str::trim).collect()
     } else {
@@ -46,7 +46,8 @@ pub(crate) fn extents(text: &str) -> Result<[u32; 3], String> {
     Ok(all)
 }
 
-/// The words of a launch line: blanks inside brackets do not separate, so that `kernel=f<float, 4>` is one word.
+/// The words of a launch line: blanks inside brackets do not separate, so that `kernel=f<float, 4>` is one
+/// word.
 fn words(line: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let (mut start, mut depth) = (None, 0u32);

@@ -1,4 +1,4 @@
-//! The kernel's parameters: how they read in messages, and whether arguments fit them.
+//! The kernel's parameters: their form in messages, and whether arguments match them.
 
 use warpproof_gate::parameter::Packed;
 use warpproof_ptx::{Operand, Statement};
@@ -11,14 +11,14 @@ use super::spec::{ArgumentValue, Spec};
 use crate::report::{Kind, Report};
 use warpproof_toolchain::symbol;
 
-/// How the kernel's parameters read, for messages: as the source declares them, or as the module does.
+/// The kernel's parameters for messages: as the source declares them, or as the module does.
 pub(crate) fn shown(kernel: &Kernel, source: &Source) -> String {
     let program = kernel.program();
     let called = symbol::name(&program.name);
     let called = called.rsplit("::").next().unwrap_or(&called);
     if let Some(list) = declared(&source.text, called.split('<').next().unwrap_or(called)) {
         let several = list.split(',').filter(|part| !part.trim().is_empty()).count();
-        // Commas of template arguments make a list that is not understood.
+        // Commas of template arguments would split the list in wrong places.
         if several == program.params.len() {
             return format!("{called}({list})");
         }
@@ -66,8 +66,8 @@ fn in_ptx(parameter: &Parameter) -> String {
     }
 }
 
-/// Checks the arguments against the kernel's parameters: their number, their order where names tell it, sizes and types.
-/// Structs get the padding at their end that the parameter has.
+/// Checks the arguments against the kernel's parameters: their number, their order if names determine it,
+/// sizes and types. Structs get the trailing padding of their parameter.
 pub(crate) fn check(
     specs: &[Spec],
     packed: &mut [Packed],
@@ -83,14 +83,14 @@ pub(crate) fn check(
         let count = |n: usize| if n == 1 { "1 argument".to_owned() } else { format!("{n} arguments") };
         let (given, taken) = (count(specs.len()), count(program.params.len()));
         let verb = if specs.len() == 1 { "is" } else { "are" };
-        return Err(wrong(format!("kernel `{name}` takes {taken}, and {given} {verb} given")));
+        return Err(wrong(format!("kernel `{name}` takes {taken}, but {given} {verb} given")));
     }
     for (i, ((spec, packed), parameter)) in specs.iter().zip(packed).zip(&program.params).enumerate() {
         let elsewhere = program.params.iter().position(|other| other.name == spec.name);
         if let Some(other) = elsewhere.filter(|other| *other != i) {
             let (other, i) = (other + 1, i + 1);
             return Err(wrong(format!(
-                "argument `{}` is given as number {i}, and is number {other} of the kernel's parameters",
+                "argument `{}` is in position {i}, but parameter {other} of the kernel has this name",
                 spec.name
             )));
         }
@@ -102,7 +102,7 @@ pub(crate) fn check(
             if packed.size() != size_of(parameter) {
                 let reads = reads(program.text(), &program.name, &parameter.name);
                 let sentence = format!(
-                    "argument `{}` is a struct of {} bytes, and parameter {} of `{name}`, {takes}, has {}",
+                    "argument `{}` is a struct of {} bytes, but parameter {} of `{name}`, {takes}, has {}",
                     spec.name,
                     packed.size(),
                     i + 1,
@@ -116,13 +116,16 @@ pub(crate) fn check(
                     report.note(format!("the kernel reads at least {reads}"), None)
                 };
                 return Err(Box::new(
-                    report.help("place a member with name@offset, or add those that are missing"),
+                    report.help("place a member with name@offset, or add the missing members"),
                 ));
             }
         }
         fits(spec, parameter, &takes).map_err(|cause| {
             let position = i + 1;
-            wrong(format!("argument `{}` does not fit parameter {position} of `{name}`: {cause}", spec.name))
+            wrong(format!(
+                "argument `{}` does not match parameter {position} of `{name}`: {cause}",
+                spec.name
+            ))
         })?;
     }
     Ok(())
@@ -132,7 +135,7 @@ fn size_of(parameter: &Parameter) -> usize {
     usize::try_from(parameter.size).unwrap_or(usize::MAX)
 }
 
-/// What a kernel loads of a parameter, in order of the offsets: `8 bytes at 0, 4 bytes at 16`.
+/// The bytes of a parameter that the kernel loads, by offset: `8 bytes at 0, 4 bytes at 16`.
 fn reads(ptx: &str, kernel: &str, parameter: &str) -> String {
     let (module, _) = warpproof_ptx::parse(ptx);
     let mut loads = std::collections::BTreeSet::new();
@@ -174,14 +177,15 @@ fn fits(spec: &Spec, parameter: &Parameter, takes: &str) -> Result<(), String> {
             Ok(())
         }
         ArgumentValue::Array { .. } | ArgumentValue::Alias { .. } | ArgumentValue::Earlier => {
-            Err(format!("an array is passed by its address, and it takes {takes}"))
+            Err(format!("expected {takes}, found the address of an array"))
         }
         ArgumentValue::ByValue(codes) => {
             let bytes = codes.len().saturating_mul(spec.element.size());
             if u32::try_from(bytes).ok() != Some(parameter.size) {
-                return Err(format!("a value of {bytes} bytes, and it takes {takes}"));
+                return Err(format!("expected {takes}, found a value of {bytes} bytes"));
             }
-            // Only a declared floating-point type tells what the bits mean; integers of both signs are `.u32`.
+            // Only a declared floating-point type determines the meaning of the bits; signed and unsigned
+            // integers are both `.u32`.
             let real = match parameter.ty.as_str() {
                 "f32" => Some(Dtype::F32),
                 "f64" => Some(Dtype::F64),
@@ -195,7 +199,7 @@ fn fits(spec: &Spec, parameter: &Parameter, takes: &str) -> Result<(), String> {
                 }
             };
             if clashes {
-                Err(format!("a value of type {}, and it takes {takes}", spec.element.name()))
+                Err(format!("expected {takes}, found a value of type {}", spec.element.name()))
             } else {
                 Ok(())
             }

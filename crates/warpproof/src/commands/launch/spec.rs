@@ -1,6 +1,6 @@
-//! What an argument is: `name:type[extent]=fill` for an array, `name:type=value` for a scalar, `name:{…}` for a struct of
-//! such members, `name:=other+count` for an address inside another array, `name` for an array of an earlier launch. Between
-//! name and type may stand what the kernel does with an array: `in`, `out` or `inout`.
+//! Parses an argument: `name:type[extent]=fill` for an array, `name:type=value` for a scalar, `name:{…}`
+//! for a struct of such members, `name:=other+count` for an address inside another array, `name` for an
+//! array of an earlier launch. A role may precede an array's type: `in`, `out`, `inout` or `scratch`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ use warpproof_task::dtype::{Dtype, integer};
 /// An argument as the user described it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Spec {
-    /// Its name in messages and for `--out` and `--print`; of a struct's member `p.x`.
+    /// Its name in messages and for `--out` and `--print`; `p.x` for a member of a struct.
     pub(crate) name: String,
-    /// The type of the scalar, or of an array's elements; of an address, and of a struct, nothing is known: u64.
+    /// The type of the scalar, or of an array's elements; u64 for an address and for a struct, whose types
+    /// are unknown.
     pub(crate) element: Dtype,
-    /// What the kernel does with it: as stated; else an array with a fill is read and written, and one without is an
-    /// output.
+    /// Its role: as stated; otherwise `inout` for an array with a fill, and `out` for one without.
     pub(crate) role: Role,
     /// The value passed.
     pub(crate) value: ArgumentValue,
@@ -137,7 +137,7 @@ const SHAPE_OF_SPEC: &str = "write name:type=value for a scalar, name:type[count
 const ROLES: &str = "write name:in:type[count]=fill, name:out:type[count], name:inout:type[count]=fill or name:scratch:type[count]";
 const FILLS: &str = "fills: zeros, ones, a number, iota(start,step), randn(seed=,mean=,std=), uniform(lo,hi,seed=), \
                      randint(lo,hi,seed=), [1,2,3], @file.npy, @file.safetensors#tensor";
-/// Longest array that may be asked for, in elements; memory limits come long before.
+/// Maximum elements of an array; memory limits are much lower.
 const MAX_ELEMENTS: usize = 1 << 48;
 /// Structs in structs.
 const MAX_DEPTH: usize = 16;
@@ -148,7 +148,7 @@ impl Spec {
         Self::within(text, "", 0)
     }
 
-    /// As [`parse`](Self::parse), of a member; `prefix` is the name of its struct with a dot.
+    /// Like [`parse`](Self::parse), for a member; `prefix` is the name of its struct with a dot.
     fn within(text: &str, prefix: &str, depth: usize) -> Result<Self, SpecError> {
         let (name, rest) = after_name(text).unwrap_or((text, ""));
         let name = format!("{prefix}{}", name.trim());
@@ -219,7 +219,7 @@ impl Spec {
             }
             (ArgumentValue::Array { fill: Fill::Nothing, .. }, Some(Role::In)) => {
                 let help = format!("write {name}:in:{what}=randn(seed=0), or another fill");
-                return Err(about(wrong("an input without contents", help)));
+                return Err(about(wrong("an input needs a fill", help)));
             }
             (_, Some(role)) => role,
             (ArgumentValue::Array { fill: Fill::Nothing, .. }, None) => Role::Out,
@@ -228,7 +228,8 @@ impl Spec {
         Ok(Self { name: name.to_owned(), element, role, value })
     }
 
-    /// What says its type elsewhere, or has none: a struct, an address inside an array, an array of an earlier launch.
+    /// Arguments without a type of their own: a struct, an address inside an array, an array of an earlier
+    /// launch.
     fn without_type(name: &str, rest: &str, depth: usize) -> Result<Option<Self>, SpecError> {
         let about = |error: SpecError| SpecError {
             sentence: format!("argument `{name}`: {}", error.sentence),
@@ -249,7 +250,7 @@ impl Spec {
         Ok(Some(Self { name: name.to_owned(), element: Dtype::U64, role, value }))
     }
 
-    /// The spec itself, or of a struct its members, those of nested structs included.
+    /// The spec itself or, for a struct, its members, including those of nested structs.
     pub(crate) fn leaves(&self) -> Vec<&Spec> {
         match &self.value {
             ArgumentValue::Struct(members) => {
@@ -259,12 +260,12 @@ impl Spec {
         }
     }
 
-    /// Whether it needs an array that an earlier launch had.
+    /// Whether it needs an array of an earlier launch.
     pub(crate) fn continues(&self) -> bool {
         self.leaves().iter().any(|spec| spec.value == ArgumentValue::Earlier)
     }
 
-    /// The bytes of a value; an array has none of its own.
+    /// The bytes of a value; `None` for an array.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         if let ArgumentValue::ByValue(codes) = &self.value {
@@ -275,7 +276,7 @@ impl Spec {
         bytes
     }
 
-    /// Whether it holds anything before the launch.
+    /// Whether it has contents before the launch.
     pub(crate) fn is_filled(&self) -> bool {
         !matches!(self.value, ArgumentValue::Array { fill: Fill::Nothing, .. })
     }
@@ -299,12 +300,12 @@ fn after_name(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// What follows `{`: members separated by commas outside of brackets, and `}`.
+/// Parses the text after `{`: members separated by commas outside of brackets, and `}`.
 fn members_of(text: &str, name: &str, depth: usize) -> Result<Vec<Member>, SpecError> {
     const HELP: &str = "write name:{x:in:f32[64]=ones, n:i32=64}; name@16 places a member at byte 16";
     let inner = text.strip_suffix('}').ok_or_else(|| wrong("the struct has no closing brace", HELP))?;
     if depth >= MAX_DEPTH {
-        return Err(wrong(format!("more than {MAX_DEPTH} structs inside each other"), HELP));
+        return Err(wrong(format!("structs are nested more than {MAX_DEPTH} levels deep"), HELP));
     }
     let mut members: Vec<Member> = Vec::new();
     for text in outside_brackets(inner) {
@@ -328,7 +329,7 @@ fn members_of(text: &str, name: &str, depth: usize) -> Result<Vec<Member>, SpecE
     if members.is_empty() { Err(wrong("the struct has no members", HELP)) } else { Ok(members) }
 }
 
-/// The parts between commas that no bracket encloses.
+/// The parts between commas outside of brackets.
 fn outside_brackets(text: &str) -> Vec<&str> {
     let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0u32);
     for (at, letter) in text.char_indices() {
@@ -346,7 +347,7 @@ fn outside_brackets(text: &str) -> Vec<&str> {
     parts
 }
 
-/// What follows `:=`: an array, and how many of its elements are skipped.
+/// Parses the text after `:=`: an array, and the number of its elements that are skipped.
 fn alias(text: &str) -> Result<ArgumentValue, SpecError> {
     const HELP: &str = "write y:=x for the array x, and y:=x+128 for its element 128";
     let (of, elements) = match text.split_once('+') {
@@ -378,7 +379,7 @@ fn parse_role(text: &str) -> Result<Role, SpecError> {
     }
 }
 
-/// What follows `[`: `16]`, `4x8]`, `4,8]`, or `]` where the fill tells.
+/// Parses the text after `[`: `16]`, `4x8]`, `4,8]`, or `]` if the fill determines the extents.
 fn parse_shape(text: &str) -> Result<Option<Vec<usize>>, SpecError> {
     let help = "write the count as [1024], or the extents as [32x32]";
     let inner = text
@@ -462,7 +463,10 @@ fn parse_fill(element: Dtype, text: &str) -> Result<Fill, SpecError> {
             let given = Given::read(function, given, &[&["lo", "low"], &["hi", "high"], &["seed"]])?;
             let (low, high) = (given.real(0)?.unwrap_or(0.0), given.real(1)?.unwrap_or(1.0));
             if low > high {
-                return Err(wrong(format!("uniform from {low} to {high}"), "give the smaller number first"));
+                return Err(wrong(
+                    format!("uniform: invalid range {low} to {high}"),
+                    "give the smaller number first",
+                ));
             }
             Ok(Fill::Uniform { seed: given.seed(2)?, low, high })
         }
@@ -486,9 +490,12 @@ fn parse_fill(element: Dtype, text: &str) -> Result<Fill, SpecError> {
 
 fn integers(element: Dtype, seed: u64, low: i128, high: i128) -> Result<Fill, SpecError> {
     if low > high {
-        return Err(wrong(format!("randint from {low} to {high}"), "give the smaller number first"));
+        return Err(wrong(
+            format!("randint: invalid range {low} to {high}"),
+            "give the smaller number first",
+        ));
     }
-    // A real type rounds what it does not hold exactly; the ends themselves are those of 64-bit integers.
+    // A real type rounds values that it cannot represent; the ends are those of 64-bit integers.
     let (least, most) = if element.is_integer() {
         element.integer_range()
     } else {
@@ -501,7 +508,7 @@ fn integers(element: Dtype, seed: u64, low: i128, high: i128) -> Result<Fill, Sp
     Ok(Fill::Integers { seed, low, high })
 }
 
-/// What stands between the parentheses: values by place or by name.
+/// The values between the parentheses, by position or by name.
 struct Given<'a> {
     function: &'a str,
     values: Vec<Option<&'a str>>,
@@ -568,7 +575,7 @@ mod tests {
     fn array(text: &str) -> (Option<Vec<usize>>, Fill) {
         match Spec::parse(text).unwrap().value {
             ArgumentValue::Array { shape, fill } => (shape, fill),
-            other => panic!("{text} is no array: {other:?}"),
+            other => panic!("{text} is not an array: {other:?}"),
         }
     }
 
@@ -628,7 +635,7 @@ mod tests {
             assert_eq!((spec.role, spec.is_filled()), (role, filled), "{text}");
         }
         for (text, sentence) in [
-            ("x:in:f32[4]", "argument `x`: an input without contents"),
+            ("x:in:f32[4]", "argument `x`: an input needs a fill"),
             ("n:out:u32=4", "argument `n`: a value is passed by value: the kernel cannot change it"),
             ("x:input:f32[4]", "argument `x`: expected a role, found `input`"),
             ("x:in:", "argument `x`: expected a type, found ``"),

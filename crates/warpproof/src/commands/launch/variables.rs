@@ -9,7 +9,7 @@ use super::arguments::{self, Array, Names};
 use super::spec::{ArgumentValue, Spec};
 use crate::report::{Kind, Report};
 
-/// Sets variables; those in constant memory in `constants`. Gives their symbols and values.
+/// Sets variables; those in constant memory are set in `constants`. Returns their symbols and values.
 pub(super) fn set(
     specs: &[Spec],
     module: &Module,

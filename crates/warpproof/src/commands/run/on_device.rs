@@ -1,4 +1,5 @@
-//! The same launch on a CUDA device: arrays are laid out as for the software GPU, go there and come back.
+//! The same launch on a CUDA device: arrays are laid out as for the software GPU, copied to the device, and
+//! copied back.
 
 use std::time::Instant;
 
@@ -12,7 +13,8 @@ use crate::report::{Kind, Report};
 use crate::source::{self, Ptx};
 
 impl Run {
-    /// Runs on the device of a number. The software GPU keeps the arrays, before and after, and runs nothing.
+    /// Runs on the device with this number. The software GPU only holds the arrays before and after the
+    /// launch.
     pub(super) fn on_device(
         &self,
         number: u32,
@@ -23,7 +25,7 @@ impl Run {
         let refused = |error: CudaError| vec![device::report(&error)];
         if self.orders_warps() {
             let sentence =
-                "--schedule and --seed order the warps of the software GPU; a CUDA device orders its own";
+                "--schedule and --seed require the software GPU; a CUDA device schedules its own warps";
             return Err(vec![Report::error(Kind::Usage, sentence)]);
         }
         if self.launch.is_a_case() {
@@ -69,7 +71,7 @@ impl Run {
         }
         for (array, memory) in memory.arrays.iter().zip(&there) {
             let bytes = cuda.read(memory).map_err(refused)?;
-            let lost = |_| vec![Report::error(Kind::Bug, format!("`{}` cannot be kept", array.name))];
+            let lost = |_| vec![Report::error(Kind::Bug, format!("cannot copy `{}` back", array.name))];
             host.memory().write(array.address, &bytes).map_err(lost)?;
         }
         *finished = Some(Finished {
@@ -82,7 +84,7 @@ impl Run {
     }
 }
 
-/// The module with empty kernels: what their parameters are, whatever their instructions.
+/// The module with empty kernels: only the parameters are needed, not the instructions.
 fn signatures(ptx: &str) -> String {
     let (mut module, _) = warpproof_ptx::parse(ptx);
     for function in module.functions_mut().filter(|function| function.entry && function.body.is_some()) {

@@ -11,12 +11,12 @@ use warpproof_sim::Device;
 use super::{Array, Finished, Launched, Run};
 use crate::report::{Kind, Report};
 
-/// Values shown where no number of them was asked for.
+/// Default number of values shown.
 const FEW: usize = 16;
 /// Values of each array in JSON.
 const FIRST: usize = 8;
 
-/// An array asked for with `--print NAME[:COUNT]`.
+/// An array requested with `--print NAME[:COUNT]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Print {
     pub(super) name: String,
@@ -34,7 +34,7 @@ impl Print {
     }
 }
 
-/// The values of an array, a line for each row of a matrix.
+/// The values of an array, one line per row of a matrix.
 pub(super) fn values(print: &Print, array: &Array, device: &mut Device) -> String {
     let bytes = array.content(device);
     let total = bytes.len() / array.element.size();
@@ -65,7 +65,7 @@ pub(super) fn comparison(output: &str, compared: &Compared) -> String {
     format!("{output}: differs from the reference\n{}", compared.mismatch.text())
 }
 
-/// What was done, in one line.
+/// A one-line summary of a launch.
 pub(super) fn summary(launched: &Launched, device: Option<&Identity>) -> String {
     let blocks: u64 = launched.grid.iter().map(|n| u64::from(*n)).product();
     let threads: u64 = launched.block.iter().map(|n| u64::from(*n)).product();
@@ -83,7 +83,8 @@ pub(super) fn summary(launched: &Launched, device: Option<&Identity>) -> String 
     )
 }
 
-/// The same for a program. A field may be added without a new number; none changes its meaning or goes.
+/// The same as JSON. Fields may be added without a new schema number; the meaning of existing fields never
+/// changes.
 pub(super) fn json(
     run: &Run,
     finished: Option<&Finished>,
@@ -104,7 +105,7 @@ pub(super) fn json(
     if let Some(finished) = finished {
         let outputs: Vec<Value> =
             finished.arrays.iter().map(|array| json_array(run, array, device)).collect();
-        // The last launch; a program that expects one finds it where it always was.
+        // The last launch is also at the top level, for readers that expect one launch.
         if let Some(Value::Object(last)) = finished.launches.last().map(json_launch) {
             last.into_iter().for_each(|(name, content)| {
                 put(&name, content);

@@ -1,9 +1,10 @@
 //! Kernels of one matrix instruction each.
 //!
-//! A warp multiplies one pair of matrices: it loads the fragments, executes the instruction, and stores the result. In
-//! memory A, C and D lie by row and B by column. For `mma` each lane loads the registers that the manual's fragment
-//! formulas name (PTX ISA, "Matrix Fragments for mma"), with ordinary loads, so that the layout inside the software GPU
-//! is tested against the manual's text and not against itself. For `wmma` its own loads do that.
+//! A warp multiplies one pair of matrices: it loads the fragments, executes the instruction, and stores the
+//! result. In memory, A, C and D are row-major and B is column-major. For `mma`, each lane loads the
+//! registers that the manual's fragment formulas name (PTX ISA, "Matrix Fragments for mma") with ordinary
+//! loads, so that the layout in the software GPU is tested against the manual and not against itself. For
+//! `wmma`, the `wmma` loads do that.
 
 use std::fmt::Write;
 
@@ -66,7 +67,7 @@ pub(super) struct Op {
 }
 
 impl Op {
-    /// Reads `m16n8k32.f32.e4m3.e4m3.f32`, if it is one of those that can be tested.
+    /// Parses `m16n8k32.f32.e4m3.e4m3.f32`; `None` if the instruction cannot be tested.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('.');
         let shape = parts.next()?;
@@ -102,7 +103,8 @@ impl Op {
         format!("m{}n{}k{}", self.m, self.n, self.k)
     }
 
-    /// The same product by `wmma`, whose smallest tiles are 16 wide; `None` where `wmma` has no such type or depth.
+    /// The same product with `wmma`, whose smallest tiles are 16 wide; `None` if `wmma` does not support
+    /// the type or depth.
     pub(super) fn by_wmma(&self) -> Option<Self> {
         match (self.a, self.k) {
             (Format::F16 | Format::Bf16, 16) | (Format::Tf32, 8) => Some(Self { n: 16, ..*self }),
@@ -116,11 +118,11 @@ impl Op {
         [self.m * self.k * self.a.size(), self.k * self.n * self.b.size(), self.m * self.n * self.c.size()]
     }
 
-    /// The kernel `product` that computes by `mma`: matrices one after another, a warp each.
+    /// The kernel `product` with `mma`: matrices are consecutive, one warp for each.
     pub(super) fn mma_kernel(&self) -> String {
         let wide = self.a == Format::F64;
         let width = if wide { 8 } else { 4 };
-        // Elements in a register, and of A's columns those that four lanes hold in one.
+        // Elements per register, and columns of A that four lanes hold in one register.
         let per = width / self.a.size();
         let chunk = 4 * per;
         let halves = self.m / 8;
@@ -129,18 +131,20 @@ impl Op {
         let c_per = width.min(2 * self.c.size()) / self.c.size();
         let c_registers = self.m * self.n / 32 / c_per;
         let mut loads = String::new();
-        // A: row lane/4 (+8 for every other register), columns from (lane%4)·per, a chunk on for every pair.
+        // A: row lane/4 (+8 for every other register), columns from (lane%4)·per, plus one chunk for every
+        // pair of registers.
         for r in 0..a_registers {
             let offset = (8 * (r % halves) * self.k + chunk * (r / halves)) * self.a.size();
             let _ = writeln!(loads, "    ld.global.b{} %a{r}, [%pa+{offset}];", 8 * width);
         }
-        // B: column lane/4, rows from (lane%4)·per, a chunk on for every register; by column in memory.
+        // B: column lane/4, rows from (lane%4)·per, plus one chunk for every register; column-major in
+        // memory.
         for r in 0..b_registers {
             let offset = chunk * r * self.b.size();
             let _ = writeln!(loads, "    ld.global.b{} %b{r}, [%pb+{offset}];", 8 * width);
         }
         let mut stores = String::new();
-        // C and D: row lane/4, then 8 on; columns 2·(lane%4) and the next.
+        // C and D: row lane/4, then row +8; columns 2·(lane%4) and the next.
         for r in 0..c_registers {
             let element = r * c_per;
             let offset = (8 * (element / 2) * self.n + element % 2) * self.c.size();
@@ -186,10 +190,11 @@ impl Op {
         self.kernel(wide, &format!("{place}{loads}{instruction}{stores}"))
     }
 
-    /// The kernel `product` that computes by `wmma`.
+    /// The kernel `product` with `wmma`.
     pub(super) fn wmma_kernel(&self) -> String {
         let (shape, a, b, c) = (self.shape(), self.a.name(), self.b.name(), self.c.name());
-        // Registers by the manual's table of wmma fragments; those of f16 hold every element twice.
+        // Registers according to the manual's table of wmma fragments; fragments of f16 hold every element
+        // twice.
         let (ab, cd) = match (self.a, self.c) {
             (Format::F16, Format::F16) => (8, 4),
             (Format::F16, _) => (8, 8),
@@ -212,7 +217,7 @@ impl Op {
         self.kernel(self.a == Format::F64, &body)
     }
 
-    /// What both have in common: every warp finds its own matrices.
+    /// The part that both kernels share: every warp finds its own matrices.
     fn kernel(&self, wide: bool, body: &str) -> String {
         let [a, b, c] = self.bytes();
         let class = if wide { "b64" } else { "b32" };

@@ -1,4 +1,4 @@
-//! `warpproof selftest mma`: products through the instruction, compared bit for bit.
+//! `warpproof selftest mma`: executes the matrix instructions and compares the products bit for bit.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -21,7 +21,7 @@ const WARPS: usize = 4;
 /// Differences that are shown.
 const SHOWN: usize = 8;
 
-/// One product: A and C by row, B by column.
+/// One product: A and C row-major, B column-major.
 #[derive(Clone, Debug)]
 struct Product {
     a: Vec<u64>,
@@ -36,7 +36,7 @@ struct Tally {
     name: String,
     /// Matrices or dot products.
     cases: usize,
-    /// Those of them without a difference.
+    /// Those of them without a mismatch.
     equal: usize,
     outputs: usize,
     mismatches: usize,
@@ -100,9 +100,9 @@ pub(super) fn run(mma: &Mma, terminal: &mut Terminal) -> Outcome {
 
 fn compare(mma: &Mma) -> Result<Tallies, Box<Report>> {
     let folder = mma.folder.as_ref().ok_or_else(|| {
-        let report = Report::error(Kind::Usage, "no folder of vectors is named");
+        let report = Report::error(Kind::Usage, "the folder of vectors is missing");
         Box::new(report.help(
-            "give the folder that holds mma-ada.jsonl and silicon/*.txt; a part of them comes with the source, in \
+            "pass the folder with mma-ada.jsonl and silicon/*.txt; some of them are in the source, in \
              crates/sim/tests/vectors",
         ))
     })?;
@@ -123,8 +123,8 @@ fn compare(mma: &Mma) -> Result<Tallies, Box<Report>> {
     Ok(tallies)
 }
 
-/// Whole matrices by `mma`, and by `wmma` where it has the type and the depth: its tiles are twice as wide, so B and C are
-/// put there twice.
+/// Whole matrices with `mma`, and with `wmma` if it supports the type and the depth: its tiles are twice as
+/// wide, so B and C are repeated.
 fn matrices(op: Op, cases: &[&Case], tallies: &mut Tallies) -> Result<(), Box<Report>> {
     let products: Vec<Product> = cases.iter().map(|case| widened(op, case, 1)).collect();
     let results = launch(&op, &op.mma_kernel(), &products)?;
@@ -150,7 +150,7 @@ fn widened(op: Op, case: &Case, times: usize) -> Product {
     }
 }
 
-/// Compares every element of the results, `wide` ones perhaps, with the cases of `op`.
+/// Compares every element of the results with the cases of `op`; `wide` results hold each case twice.
 fn tally(
     name: String,
     op: Op,
@@ -179,7 +179,7 @@ fn tally(
     tally
 }
 
-/// The instruction whose depth is a capture's length.
+/// The instruction whose depth equals the length of a capture.
 fn op_of(element: Format, k: usize, accumulator: Format) -> Op {
     Op { m: 16, n: 8, k, a: element, b: element, c: accumulator }
 }
@@ -191,8 +191,8 @@ fn accumulator_code(accumulator: Format, c: u32) -> u64 {
     }
 }
 
-/// Captures by `mma`: eight dot products each, the i-th in row i of A and column i of B. Row i + 8 repeats row i, so both
-/// halves of the instruction are seen.
+/// Captures with `mma`: eight dot products each, the i-th in row i of A and column i of B. Row i + 8
+/// repeats row i, so that both halves of the instruction are tested.
 fn silicon(file: &Captures, tallies: &mut Tallies) -> Result<(), Box<Report>> {
     for accumulator in [Format::F32, Format::F16] {
         let columns: Vec<usize> =
@@ -245,7 +245,7 @@ fn silicon(file: &Captures, tallies: &mut Tallies) -> Result<(), Box<Report>> {
     Ok(())
 }
 
-/// A result as the files have it: an f32 code.
+/// A result as an f32 code, like in the files.
 fn single(accumulator: Format, code: u64) -> u32 {
     let bits = u32::try_from(code).unwrap_or(u32::MAX);
     match accumulator {
@@ -254,8 +254,8 @@ fn single(accumulator: Format, code: u64) -> u32 {
     }
 }
 
-/// The captures' operands by `wmma`, against the same by `mma`. Two captures after another fill the depth of a `wmma`; the
-/// rows and columns of 16 such pairs make whole matrices.
+/// Compares `wmma` with `mma` on the captures' operands. Two consecutive captures fill the depth of a
+/// `wmma`; the rows and columns of 16 such pairs form whole matrices.
 fn silicon_by_wmma(file: &Captures, tallies: &mut Tallies) -> Result<(), Box<Report>> {
     for accumulator in [Format::F32, Format::F16] {
         let narrow = op_of(file.element, 2 * file.length, accumulator);
@@ -296,7 +296,7 @@ fn silicon_by_wmma(file: &Captures, tallies: &mut Tallies) -> Result<(), Box<Rep
                     tally.mismatches += 1;
                     tallies.differ(|| {
                         let name = &tally.name;
-                        format!("{name}, matrix {index}, row {row}, column {column}: {got:x}, and {wanted:x} by mma")
+                        format!("{name}, matrix {index}, row {row}, column {column}: {got:x}; mma gives {wanted:x}")
                     });
                 }
             }
@@ -307,7 +307,7 @@ fn silicon_by_wmma(file: &Captures, tallies: &mut Tallies) -> Result<(), Box<Rep
     Ok(())
 }
 
-/// Computes all products in one launch, a warp each, and gives every D by row.
+/// Computes all products in one launch, one warp each, and returns every D row-major.
 fn launch(op: &Op, kernel: &str, products: &[Product]) -> Result<Vec<Vec<u64>>, Box<Report>> {
     if products.is_empty() {
         return Ok(Vec::new());
@@ -327,7 +327,8 @@ fn launch(op: &Op, kernel: &str, products: &[Product]) -> Result<Vec<Vec<u64>>, 
     let a = upload(|product| &product.a, op.a.size())?;
     let b = upload(|product| &product.b, op.b.size())?;
     let c = upload(|product| &product.c, op.c.size())?;
-    // What is not stored is seen: the complement of C is no result of any case.
+    // Fill D with the complement of C, which is not the result of any case, so that missing stores are
+    // detected.
     let d = {
         let bytes: Vec<u8> = device.read(&c).into_iter().map(|byte: u8| !byte).collect();
         device.upload(&bytes).map_err(|error| Box::new(Report::error(Kind::Limit, error.to_string())))?
@@ -337,7 +338,7 @@ fn launch(op: &Op, kernel: &str, products: &[Product]) -> Result<Vec<Vec<u64>>, 
         u32::try_from(products.len().div_ceil(WARPS)),
         u32::try_from(32 * WARPS),
     ) else {
-        return Err(Box::new(Report::error(Kind::Limit, "more products than one launch takes")));
+        return Err(Box::new(Report::error(Kind::Limit, "too many products for one launch")));
     };
     let launch = kernel.launch().grid(blocks).block(threads).arg(a).arg(b).arg(c).arg(d).arg(count);
     launch.run(&mut device).map_err(|stop| stopped(&stop))?;

@@ -1,4 +1,4 @@
-//! The files of recorded results. They are not trusted: a wrong one is a message with its line.
+//! Reads the files of recorded results. They are not trusted: an invalid file gives an error with its line.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,7 +10,7 @@ use crate::report::{Kind, Place, Report};
 /// The largest file that is read.
 const MAX_FILE: u64 = 256 << 20;
 
-/// One whole product: D = A·B + C, codes by row.
+/// One whole product: D = A·B + C, codes row-major.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub(super) line: u32,
@@ -49,24 +49,22 @@ pub(super) struct Capture {
 fn read(path: &Path) -> Result<String, Box<Report>> {
     let missing = |cause: &dyn std::fmt::Display| {
         let sentence = format!("cannot read {}: {cause}", path.display());
-        let help = "name the folder that holds mma-ada.jsonl and silicon/*.txt";
+        let help = "pass the folder with mma-ada.jsonl and silicon/*.txt";
         Box::new(Report::error(Kind::Missing, sentence).help(help))
     };
     let file = File::open(path).map_err(|cause| missing(&cause))?;
     let mut text = String::new();
     file.take(MAX_FILE + 1).read_to_string(&mut text).map_err(|cause| missing(&cause))?;
     if u64::try_from(text.len()).unwrap_or(u64::MAX) > MAX_FILE {
-        return Err(missing(&format!("it is larger than {MAX_FILE} bytes")));
+        return Err(missing(&format!("the file is larger than {MAX_FILE} bytes")));
     }
     Ok(text)
 }
 
 fn wrong(path: &Path, line: u32, cause: impl Into<String>) -> Box<Report> {
-    // The excerpt would be kilobytes of codes.
+    // Show no excerpt: a line has kilobytes of codes.
     let place = Place::new(path.display().to_string(), line).text(Some(String::new()));
-    Box::new(
-        Report::error(Kind::Missing, format!("the vectors are damaged: {}", cause.into())).at(Some(place)),
-    )
+    Box::new(Report::error(Kind::Missing, format!("invalid vectors: {}", cause.into())).at(Some(place)))
 }
 
 /// Codes in a text of `digits` hexadecimal digits each, with or without blanks between them.
@@ -74,7 +72,7 @@ fn codes(text: &str, digits: usize) -> Result<Vec<u64>, String> {
     let packed: Vec<u8> = text.bytes().filter(|byte| *byte != b' ').collect();
     let chunks = packed.chunks_exact(digits);
     if !chunks.remainder().is_empty() {
-        return Err(format!("codes of {digits} digits do not fill {} digits", packed.len()));
+        return Err(format!("expected a multiple of {digits} digits, found {}", packed.len()));
     }
     chunks.map(|chunk| hex(std::str::from_utf8(chunk).unwrap_or("?"))).collect()
 }
@@ -85,7 +83,7 @@ fn hex(text: &str) -> Result<u64, String> {
     value.ok_or_else(|| format!("expected a code, found `{}`", text.escape_default()))
 }
 
-/// Reads `mma-ada.jsonl`: a product a line, with `op`, `a`, `b`, `c` and `d`.
+/// Reads `mma-ada.jsonl`: one product per line, with `op`, `a`, `b`, `c` and `d`.
 pub(super) fn cases(path: &Path) -> Result<Vec<Case>, Box<Report>> {
     let text = read(path)?;
     let mut cases = Vec::new();
@@ -101,7 +99,7 @@ pub(super) fn cases(path: &Path) -> Result<Vec<Case>, Box<Report>> {
         let name = field("op")?;
         let op = Op::parse(name).ok_or_else(|| {
             let sentence = format!(
-                "{} line {line}: {} is not an instruction known here",
+                "{} line {line}: {} is not a supported instruction",
                 path.display(),
                 name.escape_default()
             );
@@ -114,7 +112,7 @@ pub(super) fn cases(path: &Path) -> Result<Vec<Case>, Box<Report>> {
                 return Err(wrong(
                     path,
                     line,
-                    format!("`{name}` has {} codes instead of {count}", codes.len()),
+                    format!("expected {count} codes in `{name}`, found {}", codes.len()),
                 ));
             }
             Ok(codes)
@@ -140,7 +138,7 @@ const FILES: [(&str, Format, usize); 5] = [
     ("tf32", Format::Tf32, 4),
 ];
 
-/// Reads `silicon/*.txt`: a header `# a b c d_<type>_<device>…`, then a dot product a line.
+/// Reads `silicon/*.txt`: a header `# a b c d_<type>_<device>…`, then one dot product per line.
 pub(super) fn captures(folder: &Path) -> Result<Vec<Captures>, Box<Report>> {
     FILES.iter().map(|(name, element, length)| capture_file(folder, name, *element, *length)).collect()
 }
@@ -150,13 +148,13 @@ fn capture_file(folder: &Path, name: &str, element: Format, length: usize) -> Re
     let text = read(&path)?;
     let mut lines = (1..).zip(text.lines());
     let heads = lines.next().and_then(|(_, head)| head.strip_prefix("# a b c "));
-    let heads = heads.ok_or_else(|| wrong(&path, 1, "it does not begin with `# a b c d_…`"))?;
+    let heads = heads.ok_or_else(|| wrong(&path, 1, "expected a first line `# a b c d_…`"))?;
     let mut results = Vec::new();
     for head in heads.split_whitespace() {
         let accumulator = match head {
             _ if head.starts_with("d_f32_") => Format::F32,
             _ if head.starts_with("d_f16_") => Format::F16,
-            _ => return Err(wrong(&path, 1, format!("column `{}` is not known", head.escape_default()))),
+            _ => return Err(wrong(&path, 1, format!("unknown column `{}`", head.escape_default()))),
         };
         results.push((head.to_owned(), accumulator));
     }
@@ -164,21 +162,25 @@ fn capture_file(folder: &Path, name: &str, element: Format, length: usize) -> Re
     for (line, content) in lines.filter(|(_, content)| !content.trim().is_empty()) {
         let fields: Vec<&str> = content.split_whitespace().collect();
         let [a, b, c, d @ ..] = fields.as_slice() else {
-            return Err(wrong(&path, line, "fewer than three columns"));
+            return Err(wrong(&path, line, "expected at least three columns"));
         };
         if d.len() != results.len() {
-            return Err(wrong(&path, line, format!("{} results instead of {}", d.len(), results.len())));
+            return Err(wrong(
+                &path,
+                line,
+                format!("expected {1} results, found {0}", d.len(), results.len()),
+            ));
         }
         let row = |text: &str| {
             let codes = codes(text, element.digits()).map_err(|cause| wrong(&path, line, cause))?;
             if codes.len() != length {
-                return Err(wrong(&path, line, format!("{} codes instead of {length}", codes.len())));
+                return Err(wrong(&path, line, format!("expected {length} codes, found {}", codes.len())));
             }
             Ok(codes)
         };
         let single = |text: &str| {
             let code = hex(text).map_err(|cause| wrong(&path, line, cause))?;
-            u32::try_from(code).map_err(|_| wrong(&path, line, "a code of more than 32 bits"))
+            u32::try_from(code).map_err(|_| wrong(&path, line, "expected a code of at most 32 bits"))
         };
         rows.push(Capture {
             line,
@@ -204,14 +206,14 @@ mod tests {
             ("{}", "no `op`"),
             (
                 "{\"op\": \"m16n8k8.f32.tf32.tf32.f32\", \"a\": \"0\"}",
-                "codes of 8 digits do not fill 1 digits",
+                "expected a multiple of 8 digits, found 1",
             ),
             (
                 "{\"op\": \"m16n8k8.f32.tf32.tf32.f32\", \"a\": \"00000000\"}",
-                "`a` has 1 codes instead of 128",
+                "expected 128 codes in `a`, found 1",
             ),
             ("{\"op\": \"m16n8k8.f32.tf32.tf32.f32\", \"a\": \"+0000000\"}", "expected a code"),
-            ("{\"op\": \"m16n8k8.f32.f4.f4.f32\"}", "not an instruction known here"),
+            ("{\"op\": \"m16n8k8.f32.f4.f4.f32\"}", "not a supported instruction"),
         ] {
             std::fs::write(&path, text).unwrap();
             let report = cases(&path).unwrap_err();
@@ -219,11 +221,11 @@ mod tests {
         }
         let silicon = dir.path().join("e4m3.txt");
         for (text, cause) in [
-            ("", "does not begin"),
-            ("# a b c x_f32_l4", "not known"),
-            ("# a b c d_f32_l4\n00 00\n", "fewer than three"),
-            ("# a b c d_f32_l4\n00 00 00000000\n", "0 results instead of 1"),
-            ("# a b c d_f32_l4\n00 00 00000000 00000000\n", "1 codes instead of 32"),
+            ("", "expected a first line"),
+            ("# a b c x_f32_l4", "unknown column"),
+            ("# a b c d_f32_l4\n00 00\n", "at least three columns"),
+            ("# a b c d_f32_l4\n00 00 00000000\n", "expected 1 results, found 0"),
+            ("# a b c d_f32_l4\n00 00 00000000 00000000\n", "expected 32 codes, found 1"),
         ] {
             std::fs::write(&silicon, text).unwrap();
             let report = captures(dir.path()).unwrap_err();

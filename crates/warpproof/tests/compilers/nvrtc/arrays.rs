@@ -102,9 +102,10 @@ pub(super) fn softmax() -> Vec<Check> {
     ]
 }
 
-/// Welford's method in f32. An element moves the mean by a rounded difference, quotient and sum, so by at most 7u·M wrong
-/// for |x| ≤ M, and no later step magnifies that; likewise a merge. A thread takes ⌈columns/128⌉ elements and part in ten
-/// merges. Each term of the squares is then off by at most 4M times the error of the mean, and by its own roundings.
+/// Welford's method in f32. An element moves the mean by a rounded difference, quotient and sum, so the
+/// error is at most 7u·M for |x| ≤ M, and no later step magnifies it; the same holds for a merge. A thread
+/// processes ⌈columns/128⌉ elements and takes part in ten merges. Each term of the squares is then off by
+/// at most 4M times the error of the mean, and by its own roundings.
 fn check_layer_norm(run: &Launched<'_>) {
     let columns = run.count("columns");
     let (gamma_, beta, epsilon) = (run.floats("gamma"), run.floats("beta"), run.floats("epsilon")[0]);

@@ -1,4 +1,4 @@
-//! What threads do together: groups, atomics, barriers, votes and shuffles.
+//! Collective operations: groups, atomics, barriers, votes and shuffles.
 
 use super::Check;
 use crate::data::{Data, Type};
@@ -40,7 +40,7 @@ pub(super) fn cooperative_groups() -> Vec<Check> {
     ]
 }
 
-/// A result that depends on who came first, but is one of these.
+/// A result that depends on the order of threads, but is one of these.
 fn one_of(run: &Launched<'_>, name: &str, index: usize, allowed: std::ops::RangeInclusive<i64>) -> i64 {
     let value = run.after(name).integers()[index];
     assert!(allowed.contains(&value), "{}: {name}[{index}] = {value}", run.case.kernel);
@@ -104,7 +104,8 @@ pub(super) fn barriers() -> Vec<Check> {
             exact(run, "out", (0..256).map(|i| input[i / 128 * 128 + (i + 1) % 128] * 2.0));
         }),
         ("barrier_copy", |run| exact(run, "out", run.floats("in").into_iter().rev())),
-        // A thread may read while the others of the last round have all added: nobody adds after the last wait.
+        // A thread may read after the others of the last round have all added: no thread adds after the
+        // last wait.
         ("parity_rounds", |run| equal(run, "out", [5 * 128; 128])),
         ("primitives", |run| {
             let input = run.floats("in");
@@ -124,7 +125,7 @@ pub(super) fn named_barriers() -> Vec<Check> {
     ]
 }
 
-/// The mask of the lanes for which `holds`.
+/// The mask of the lanes for which `holds` is true.
 fn ballot(holds: impl Fn(usize) -> bool) -> i64 {
     (0..32).filter(|lane| holds(*lane)).map(|lane| 1 << lane).sum()
 }

@@ -28,14 +28,14 @@ fn erfc(x: f64) -> f64 {
         let t = (s - (-s).exp()).exp();
         t * (1.0 + (-s).exp()) * (-t * (t + 2.0 * x)).exp()
     };
-    // Kahan's sum: what an addition loses goes into the next.
+    // Kahan summation: the error of an addition is added to the next term.
     let add = |(sum, lost): (f64, f64), term: f64| {
         let corrected = term - lost;
         let next = sum + corrected;
         (next, (next - sum) - corrected)
     };
     let integral = (-400..400).map(term).fold((0.0, 0.0), add).0 * step;
-    // x² in two parts: the exponential magnifies what a rounding of it loses.
+    // x² in two parts, because the exponential magnifies its rounding error.
     let square = x * x;
     let rest = x.mul_add(x, -square);
     std::f64::consts::FRAC_2_SQRT_PI * (-square).exp() * (1.0 - rest) * integral
@@ -103,7 +103,7 @@ const DOUBLE: [Function; 16] = [
     ("fmax, fmin", |x, y| x.max(y) - x.min(y), 0.0),
 ];
 
-/// Holds each column against its function. `reference_ulp` is what the reference itself may be off by.
+/// Compares each column with its function. `reference_ulp` is the error of the reference itself.
 fn check_functions(run: &Launched<'_>, functions: &[Function], reference_ulp: f64) {
     let (x, y, out) = (run.floats("x"), run.floats("y"), run.after("out"));
     assert_eq!(out.len(), functions.len() * x.len());
@@ -111,7 +111,7 @@ fn check_functions(run: &Launched<'_>, functions: &[Function], reference_ulp: f6
     for ((name, f, error), column) in functions.iter().zip(results.chunks(x.len())) {
         for (i, result) in column.iter().enumerate() {
             let wanted = f(x[i], y[i]);
-            // The guide counts from the correctly rounded result. What is exact must be.
+            // The guide counts ulp from the correctly rounded result. Exact functions must be exact.
             let (reference, stored) = if *error == 0.0 && (*name == "sqrt" || out.ty == Type::F64) {
                 (0.0, 0.0)
             } else {

@@ -168,7 +168,7 @@ pub(super) fn mma_fp8() -> Vec<Check> {
     vec![
         ("mma_e4m3_e4m3", |run| along_k(run, 32, TensorCore::of(Type::E4m3), |x| x)),
         ("mma_e5m2_e5m2", |run| along_k(run, 32, TensorCore::of(Type::E5m2), |x| x)),
-        // The larger smallest normal is the cautious one.
+        // Use the larger smallest normal number, to be conservative.
         ("mma_e4m3_e5m2", |run| along_k(run, 32, TensorCore::of(Type::E4m3), |x| x)),
         ("quantized_gemm", |run| {
             let (a, b, k) = (run.floats("a"), run.floats("b"), run.count("k"));

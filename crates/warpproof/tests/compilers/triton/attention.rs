@@ -33,8 +33,9 @@ fn causal(module: &Module) -> bool {
     module.constants["CAUSAL"].as_bool().unwrap()
 }
 
-/// Keys are vectors of ±1, a query is sixteen times one of the keys it sees: that key's score is 16·D, and every other
-/// key's is at least 100 less (checked), whose weight vanishes in f32. The result is that key's value, to the bit.
+/// Keys are vectors of ±1, a query is sixteen times one of the keys it sees: that key's score is 16·D, and
+/// every other key's is at least 100 less (checked), so its weight vanishes in f32. The result is exactly
+/// that key's value.
 fn check_matching(module: &Module) {
     let (d, mut random) = (module.constant("D"), Random::new(5));
     let keys: Vec<f64> =
@@ -62,13 +63,13 @@ fn check_matching(module: &Module) {
     ];
     module.check(&values(module, data, 1.0), &[("heads", HEADS as u32)], |run| {
         let v = run.floats("v");
-        // A sum of zeros is positive, whatever the sign of a value of zero.
+        // A sum of zeros is positive, even if a value is a negative zero.
         let wanted = matching.iter().flat_map(|at| v[at * d..][..d].iter().map(|x| x + 0.0));
         same_bits(&module.name, run.after("out"), &Data::of_floats(module.ty("out"), wanted));
     });
 }
 
-/// Random inputs against softmax(q·kᵀ·scale)·v in f64 on the inputs as their format holds them.
+/// Compares random inputs with softmax(q·kᵀ·scale)·v in f64, with inputs rounded to their format.
 ///
 /// A weight's relative error ρ: its score carries the tensor core's error and four roundings (the scale, log2 e, their
 /// product and the score's), the difference to the maximum one, `ex2.approx` 2^-22; and for each later block of keys a

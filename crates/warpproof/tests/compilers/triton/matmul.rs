@@ -35,7 +35,7 @@ impl Shape {
     }
 
     fn launch(&self, module: &Module, mut element: impl FnMut() -> f64, check: impl Fn(&Launched<'_>)) {
-        // What lies beside the rows would spoil any sum that takes it in.
+        // Padding between rows holds values that would spoil any sum that includes them.
         let mut matrix = |name, rows: usize, stride: usize, columns: usize| {
             let spoilt = if module.ty(name) == Type::I8 { 99.0 } else { 300.0 };
             let value = |i: usize| if i % stride < columns { element() } else { spoilt };

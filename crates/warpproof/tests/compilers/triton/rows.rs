@@ -35,7 +35,7 @@ fn normal(ty: Type, count: usize, random: &mut Random) -> Data {
 fn check_add(name: &str) {
     let module = module(name);
     let (ty, mut random) = (module.ty("x"), Random::new(1));
-    // The last program is only partly inside, and the arrays go on behind n.
+    // The last program is only partly inside, and the arrays extend beyond n.
     let (n, length) = (2000, 2100);
     let mut input = || match ty {
         Type::I64 => Data::of_bits(ty, (0..length).map(|_| random.bits())),
@@ -48,7 +48,7 @@ fn check_add(name: &str) {
             Type::I64 => {
                 Data::of_bits(ty, x.bits().into_iter().zip(y.bits()).map(|(x, y)| x.wrapping_add(y)))
             }
-            // Exact in f64 but for a rounding that f32 and f16 do not see.
+            // Exact in f64 except for a rounding that is too small for f32 and f16.
             _ => Data::of_floats(ty, x.floats().into_iter().zip(y.floats()).map(|(x, y)| x + y)),
         };
         untouched_beside_rows(run, "out", length, n);

@@ -62,7 +62,7 @@ impl Gate {
 }
 
 impl Progress {
-    /// A run of a fleet: its candidates are what there is to count.
+    /// A run of a fleet: progress counts its candidates.
     fn look(&self, run: &RunView) {
         let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
         let ended = run.jobs.iter().filter(|job| job.state.is_settled()).count();
