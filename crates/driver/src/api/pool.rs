@@ -183,8 +183,7 @@ fn is_wide(attribute: u32) -> bool {
 }
 
 api! {
-    /// An attribute of a pool: 5 to 8 are the current and highest reserved bytes and the current and highest used bytes. A pool
-    /// reserves only what is in use.
+    /// An attribute of a pool: 5 to 8 are the reserved bytes now and at most, then the used ones. Only used memory is reserved.
     fn cuMemPoolGetAttribute => (pool: Handle, attribute: u32, value: Out<c_void>) {
         let driver = driver();
         driver.ready()?;
