@@ -388,7 +388,7 @@ mod tests {
         assert_eq!(changed("a\nb\nc\n", " a\n-b\n+x\n+y\n").unwrap(), "a\nx\ny\nc\n");
         assert_eq!(changed("a\n\nc\n", " a\n\n+b\n").unwrap(), "a\n\nb\nc\n");
         assert!(changed("a\na\n", "-a\n").unwrap_err().contains("2 times"));
-        assert!(changed("a\n", "a\n").unwrap_err().contains("begins with"));
+        assert!(changed("a\n", "a\n").unwrap_err().contains("at the start of a line"));
     }
 
     #[test]

@@ -306,7 +306,7 @@ mod tests {
         let mut stamps = Stamps::default();
         stamps.insert("findings", "key of findings".to_owned());
         stamps.insert("corpus", "key of another time".to_owned());
-        // A step that is no study always runs, whatever a line says.
+        // A step that is not a study always runs, even with a line in the file.
         stamps.insert("test", "key of test".to_owned());
         let planned = plan(&NOTHING, &stamps, named).unwrap();
         assert_eq!(names(&planned, true), ["findings"]);

@@ -106,16 +106,17 @@ fn forms(table: &[Entry], coverage: &Coverage) -> String {
             let title = TITLES.iter().find(|(name, _)| *name == family).map_or(family, |(_, title)| title);
             let _ = write!(
                 text,
-                "\n### {title}\n\n| form | since, and its section of the manual | pipe | tested by |\n|---|---|---|---|\n"
+                "\n### {title}\n\n| form | since, and its section of the manual | pipe | effects besides results | tested by |\n|---|---|---|---|---|\n"
             );
         }
         let (major, minor, sm) = entry.definition.since;
         let _ = writeln!(
             text,
-            "| {} | [PTX {major}.{minor}, sm_{sm}]({MANUAL}{}) | {} | {} |",
+            "| {} | [PTX {major}.{minor}, sm_{sm}]({MANUAL}{}) | {} | {} | {} |",
             syntax(entry.definition.form),
             entry.definition.manual,
             pipe(entry.definition.unit),
+            entry.effects().join(" or "),
             tested_by(family, coverage.get(entry.definition.form)),
         );
     }

@@ -7,6 +7,7 @@ mod arrows;
 mod includes;
 mod links;
 mod rust;
+mod spelling;
 mod words;
 
 use std::{fs, process::Command};
@@ -49,6 +50,7 @@ const RULES: &[Rule] = &[
     changelog_is_kept,
     rust::unsafe_is_where_it_may_be,
     rust::crates_forbid_unsafe,
+    spelling::stays_in_the_table,
     arrows::point_down,
     includes::stay_in_the_package,
     links::resolve,

@@ -243,7 +243,7 @@ mod tests {
             assert_eq!(read(&npy, None, dtype, 1000), Ok(tensor.clone()));
             assert_eq!(read(&safe, Some("x"), dtype, 1000), Ok(tensor));
             assert_eq!(read(&safe, Some("y"), Dtype::U8, 1000), Ok(other));
-            assert!(read(&safe, None, dtype, 1000).unwrap_err().contains("holds 2 tensors"));
+            assert!(read(&safe, None, dtype, 1000).unwrap_err().contains("contains 2 tensors"));
             assert!(read(&safe, Some("z"), dtype, 1000).unwrap_err().contains("it contains x, y"));
         }
     }

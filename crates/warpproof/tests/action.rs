@@ -232,7 +232,7 @@ fn a_gate_that_did_not_start_leaves_nothing_to_report() {
     let mut runner = Runner::new(2, "");
     ends(&runner.step("gate"), 0);
     let said = ends(&runner.step("report"), 0);
-    assert!(said.contains("there is no run to report"), "{said}");
+    assert!(said.contains("nothing to report: the gate stopped before it created a run"), "{said}");
     assert!(!runner.context.contains_key("steps.report.outputs.made"));
     ends(&runner.step("verdict"), 2);
 }

@@ -150,7 +150,7 @@ fn what_cannot_be_written_is_said() {
     fs::write(bench.dir.path().join("gelu.cu"), wrong).unwrap();
     let said = bench.run(["init", "gelu.cu"]).exits(0).out;
     assert!(
-        said.contains("operator = custom, because the kernel is called gelu, but `out` differs"),
+        said.contains("operator = custom, because the kernel is called gelu, but in a run, `out` differs"),
         "{said}"
     );
     let python = fs::read_to_string(bench.dir.path().join("gelu_reference.py")).unwrap();

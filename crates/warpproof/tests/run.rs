@@ -213,7 +213,7 @@ fn files_of_tensors_come_in_and_go_out() {
         assert_eq!(run(&bench, &[&nothing, "--arg", &spec, "--print", "x"]).exits(0).out, first.out);
     }
     let done = run(&bench, &[&nothing, "--arg", "x:f64=@y.npy"]).exits(2);
-    assert!(done.err.contains("argument `x`: y.npy holds f32, not f64"), "{}", done.err);
+    assert!(done.err.contains("argument `x`: y.npy contains f32; expected f64"), "{}", done.err);
     let done = run(&bench, &[&nothing, "--arg", "x:f32=@both.safetensors"]).exits(2);
     assert!(
         done.err.contains("contains 2 tensors: select one with `#NAME` (it contains x, y)"),

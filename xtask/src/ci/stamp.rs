@@ -1,8 +1,8 @@
 //! `xtask/known.toml`: the keys under which studies passed.
 //!
-//! A key is a hash over everything that the study depends on, so it says the same on every machine and at every date. A line
-//! is written by `cargo xtask ci --stamp` after the study passed, and committed. Whoever reviews a change can run `cargo
-//! xtask ci --full`, which believes no line; the nightly workflow does.
+//! A key is a hash over everything that the study depends on, so it is the same on every machine and at every date. A line
+//! is written by `cargo xtask ci --stamp` after the study passed, and committed. A reviewer can run `cargo
+//! xtask ci --full`, which ignores the file; the nightly workflow does.
 
 use std::{
     collections::BTreeMap,

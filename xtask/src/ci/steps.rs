@@ -338,7 +338,7 @@ fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<String, Str
         .map_err(|error| format!("cannot start `{line}`: {error}"))?;
     let mut note = String::new();
     if let Some(errors) = child.stderr.take() {
-        // Lines that are no UTF-8 still have to be drained, or the child would wait for us.
+        // Lines that are not UTF-8 still have to be drained, or the child would wait for us.
         for text in BufReader::new(errors).split(b'\n') {
             let text = text.map_err(|error| format!("cannot read what `{line}` prints: {error}"))?;
             let text = String::from_utf8_lossy(&text);
@@ -360,7 +360,7 @@ fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<String, Str
     Err(format!("`{line}` gave {status}{hint}"))
 }
 
-/// What nextest says of its work: "Summary [   1.2s] 412 tests run: 412 passed, 0 skipped".
+/// The summary line of nextest: "Summary [   1.2s] 412 tests run: 412 passed, 0 skipped".
 fn tests_run(line: &str) -> Option<String> {
     let line = line.trim_start();
     let (_, count) = line.strip_prefix("Summary [")?.split_once(']')?;

@@ -348,7 +348,7 @@ fn used_modules(source: &str) -> Vec<String> {
     found
 }
 
-/// The lines of the root manifest that say how packages are built.
+/// The lines of the root manifest that decide how packages are built.
 fn profiles(manifest: &str) -> Vec<&str> {
     let mut inside = false;
     let mut found = Vec::new();

@@ -240,7 +240,7 @@ impl Provenance {
         let stores =
             matches!(action, Some(Action::Store(_) | Action::MatrixStore(_) | Action::FragmentStore));
         if access.kind != AccessKind::Read && !stores {
-            // Copies tell what they bring when they are complete.
+            // A copy is followed when it is complete.
             let copied = access.deferred && matches!(context.program.op(access.pc), Op::CopyAsync(_));
             if access.space == Space::Shared && !copied && !self.shared.is_empty() {
                 let grain = fragments.plan.grain;

@@ -364,6 +364,27 @@ pub struct Entry {
     pub form: Form,
 }
 
+impl Entry {
+    /// What instructions of the form do besides computing, each possibility once; empty for one that only computes.
+    pub fn effects(&self) -> Vec<String> {
+        // A call is built by decoding; elsewhere any number serves as an operand.
+        let operands = vec![Shape::Integer(0); 8];
+        let op = |spelling: &Vec<&'static str>| {
+            let modifiers = self.form.matches(spelling)?;
+            let spec =
+                Spec { modifiers, operands: operands.clone(), sm: self.definition.since.2, used: u32::MAX };
+            if self.form.opcode == "call" { Some(Op::Call(Callee::Function)) } else { Op::of(&spec) }
+        };
+        let mut found = Vec::new();
+        for effects in self.form.spellings().iter().filter_map(op).map(|op| op.effects().to_string()) {
+            if !effects.is_empty() && !found.contains(&effects) {
+                found.push(effects);
+            }
+        }
+        found
+    }
+}
+
 /// The whole table.
 pub fn table() -> &'static [Entry] {
     &TABLE.0

@@ -44,7 +44,7 @@ pub(crate) fn read(text: &str) -> Result<BTreeSet<Mark>, String> {
             for name in names.split(',').map(str::trim) {
                 let known = Class::ALL.iter().any(|class| class.name() == name) || KINDS.contains(&name);
                 if !known {
-                    return Err(format!("line {number}: `{name}` is no class"));
+                    return Err(format!("line {number}: `{name}` is not a class"));
                 }
                 let line = (!code.trim().is_empty()).then_some(number);
                 marks.insert(Mark { line, class: name.to_owned(), is_note });

@@ -114,7 +114,7 @@ pub enum Copies {
     Start,
     /// Closes a group.
     Commit,
-    /// Waits until at most so many groups are in flight.
+    /// Waits until at most this many groups are in flight.
     Wait(u32),
     /// Waits for all.
     WaitAll,
