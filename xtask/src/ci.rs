@@ -26,6 +26,7 @@ use tree::Tree;
 
 /// What the command line asks for.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of the command line")]
 pub(crate) struct Asked<'a> {
     /// Only these steps, known or not; all when empty.
     pub(crate) only: &'a [String],

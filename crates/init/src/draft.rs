@@ -235,7 +235,11 @@ impl Plan<'_> {
                         self.give(name, &value, (!own).then(|| "rows are contiguous".into()));
                     }
                     None => {
-                        self.ask(name, "1", format!("what is the value of `{name}`? The task uses 1 for now"))
+                        self.ask(
+                            name,
+                            "1",
+                            format!("what is the value of `{name}`? The task uses 1 for now"),
+                        );
                     }
                 }
                 continue;
@@ -254,7 +258,11 @@ impl Plan<'_> {
                     self.give(name, "2.5", Some("the reference uses the same value".into()));
                 }
                 _ => {
-                    self.ask(name, "1.0", format!("what is the value of `{name}`? The task uses 1.0 for now"))
+                    self.ask(
+                        name,
+                        "1.0",
+                        format!("what is the value of `{name}`? The task uses 1.0 for now"),
+                    );
                 }
             }
         }

@@ -38,7 +38,8 @@ pub fn of(
                 }
             }
             None => {
-                remarks.push(format!("matrix products of {shape} have no published rate and are not counted"))
+                remarks
+                    .push(format!("matrix products of {shape} have no published rate and are not counted"));
             }
         }
     }

@@ -240,7 +240,7 @@ fn a_fifth() -> Truth {
 
 // ---- 4: the quantizer is centered on 127.5, the kernel decodes around 128.
 
-const DEQUANTizE: &str = r#"
+const DEQUANTIZ_E: &str = r#"
 name = "dequantize"
 version = 1
 operator = "elementwise"
@@ -291,7 +291,7 @@ fn with_tolerance(text: &str, tolerance: &str) -> String {
 fn a_bias_inside_a_widened_tolerance_is_refused() {
     let Some(desk) = Desk::new() else { return };
     dequantizers(&desk);
-    let report = desk.run(&with_tolerance(DEQUANTizE, WIDENED), None);
+    let report = desk.run(&with_tolerance(DEQUANTIZ_E, WIDENED), None);
     assert_eq!(verdict(&report, "centered"), Verdict::Provisional);
     assert_eq!(verdict(&report, "off-center"), Verdict::Reject);
     let step = step(&report, "off-center", Stage::Correct);
@@ -307,7 +307,7 @@ fn a_bias_inside_a_widened_tolerance_is_refused() {
 fn a_reference_on_dequantized_inputs_tells_the_decoder() {
     let Some(desk) = Desk::new() else { return };
     dequantizers(&desk);
-    let report = desk.run(&with_tolerance(DEQUANTizE, DERIVED), None);
+    let report = desk.run(&with_tolerance(DEQUANTIZ_E, DERIVED), None);
     assert_eq!(verdict(&report, "centered"), Verdict::Provisional);
     assert_eq!(verdict(&report, "off-center"), Verdict::Reject);
     assert_eq!(figure(step(&report, "off-center", Stage::Correct), "elements outside"), 1.0);

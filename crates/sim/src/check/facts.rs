@@ -431,11 +431,11 @@ impl Reader<'_> {
         let all = self.program.code[self.pc].args.all.len();
         let word = Width::W32;
         Some(match self.op {
-            Op::Move(moved) => self.move_rule(moved, all)?,
+            Op::Move(moved) => move_rule(*moved, all)?,
             Op::Logic(logic) if !logic.tests => {
                 (Rule::Bitwise(logic.table), vec![logic.ty.width(); usize::from(logic.sources) + 1])
             }
-            Op::Bits(bits) => bits_rule(bits)?,
+            Op::Bits(bits) => bits_rule(*bits)?,
             Op::Convert(Convert { to: Some(to), from: Some(from), plain: true, .. }) if all == 2 => {
                 if !whole_number(*from) || !whole_number(*to) {
                     return None;
@@ -446,9 +446,9 @@ impl Reader<'_> {
                 (Rule::Shuffle(BitMove::Convert(source, target)), vec![to, from])
             }
             Op::Select(ty) => (Rule::Select, vec![ty.width(), ty.width(), ty.width(), Width::Pred]),
-            Op::Compare(compare) if compare.predicate => compare_rule(compare, all)?,
+            Op::Compare(compare) if compare.predicate => compare_rule(*compare, all)?,
             Op::ConvertAddress => (Rule::Arithmetic(Arithmetic::Space), vec![Width::W64; 2]),
-            Op::Arithmetic(arithmetic) => arithmetic_rule(arithmetic)?,
+            Op::Arithmetic(arithmetic) => arithmetic_rule(*arithmetic)?,
             Op::Shuffle(_) => {
                 let mut widths = vec![word; all];
                 *widths.get_mut(1)? = Width::Pred;
@@ -457,28 +457,6 @@ impl Reader<'_> {
             Op::TransposeMatrix => (Rule::Transpose, vec![word; 2]),
             Op::Multiply(product) => (Rule::Multiply(Shape::of(product)?), vec![word; all]),
             _ => return None,
-        })
-    }
-
-    fn move_rule(&self, moved: &Move, all: usize) -> Option<(Rule, Vec<Width>)> {
-        let (width, bytes) = (moved.ty.width(), moved.ty.bytes());
-        if moved.shape == MoveShape::Copy {
-            return Some((Rule::Bitwise(0xf0), vec![width; 2]));
-        }
-        let parts = all.checked_sub(1).filter(|parts| *parts > 0)?;
-        let part = bytes / u32::try_from(parts).ok()?;
-        let file = match part {
-            0 => return None,
-            1..=4 => Width::W32,
-            _ => Width::W64,
-        };
-        let mut widths = vec![file; parts];
-        Some(if moved.shape == MoveShape::Unpack {
-            widths.push(width);
-            (Rule::Unpack(part), widths)
-        } else {
-            widths.insert(0, width);
-            (Rule::Pack(part), widths)
         })
     }
 
@@ -632,16 +610,36 @@ fn whole_number(ty: Type) -> bool {
     matches!(ty, U8 | S8 | U16 | S16 | U32 | S32 | U64 | S64)
 }
 
-fn bits_rule(bits: &Bits) -> Option<(Rule, Vec<Width>)> {
+fn move_rule(moved: Move, all: usize) -> Option<(Rule, Vec<Width>)> {
+    let (width, bytes) = (moved.ty.width(), moved.ty.bytes());
+    if moved.shape == MoveShape::Copy {
+        return Some((Rule::Bitwise(0xf0), vec![width; 2]));
+    }
+    let parts = all.checked_sub(1).filter(|parts| *parts > 0)?;
+    let part = bytes / u32::try_from(parts).ok()?;
+    let file = match part {
+        0 => return None,
+        1..=4 => Width::W32,
+        _ => Width::W64,
+    };
+    let mut widths = vec![file; parts];
+    Some(if moved.shape == MoveShape::Unpack {
+        widths.push(width);
+        (Rule::Unpack(part), widths)
+    } else {
+        widths.insert(0, width);
+        (Rule::Pack(part), widths)
+    })
+}
+
+fn bits_rule(bits: Bits) -> Option<(Rule, Vec<Width>)> {
     let word = Width::W32;
     Some(match bits {
         Bits::ShiftLeft(ty) => (Rule::Shuffle(BitMove::Shl(ty.bytes())), vec![ty.width(), ty.width(), word]),
         Bits::ShiftRight(ty) => {
             (Rule::Shuffle(BitMove::Shr(ty.bytes(), ty.is_signed())), vec![ty.width(), ty.width(), word])
         }
-        Bits::Funnel { left, wrap } => {
-            (Rule::Shuffle(BitMove::Funnel { left: *left, wrap: *wrap }), vec![word; 4])
-        }
+        Bits::Funnel { left, wrap } => (Rule::Shuffle(BitMove::Funnel { left, wrap }), vec![word; 4]),
         Bits::Extract(ty) => {
             let rule = Rule::Shuffle(BitMove::Extract(ty.bytes(), ty.is_signed()));
             (rule, vec![ty.width(), ty.width(), word, word])
@@ -655,7 +653,7 @@ fn bits_rule(bits: &Bits) -> Option<(Rule, Vec<Width>)> {
     })
 }
 
-fn compare_rule(compare: &Compare, all: usize) -> Option<(Rule, Vec<Width>)> {
+fn compare_rule(compare: Compare, all: usize) -> Option<(Rule, Vec<Width>)> {
     let width = if compare.ty == Type::Pred { return None } else { compare.ty.width() };
     match compare.join {
         Some(join @ (Combine::And | Combine::Or)) if all == 5 => Some((
@@ -672,7 +670,7 @@ fn compare_rule(compare: &Compare, all: usize) -> Option<(Rule, Vec<Width>)> {
     }
 }
 
-fn arithmetic_rule(op: &op::Arithmetic) -> Option<(Rule, Vec<Width>)> {
+fn arithmetic_rule(op: op::Arithmetic) -> Option<(Rule, Vec<Width>)> {
     let ty = op.ty.filter(|ty| integer(Some(*ty)) && !op.carries && op.part != Part::High)?;
     let (width, wide) = (ty.width(), op.part == Part::Wide);
     let result = if wide { wider(width, ty.bytes()) } else { width };

@@ -80,7 +80,7 @@ impl<'p> Slice<'p> {
                 }
                 Op::Test(property) => match property {
                     Property::Infinite | Property::Finite => {
-                        constants.extend([f64::INFINITY, f64::NEG_INFINITY])
+                        constants.extend([f64::INFINITY, f64::NEG_INFINITY]);
                     }
                     Property::NotANumber | Property::Number => constants.push(f64::NAN),
                     Property::Normal | Property::Subnormal => {}
@@ -192,7 +192,7 @@ impl<'p> Slice<'p> {
                 }
                 value
             }
-            Op::Arithmetic(arithmetic) => self.arithmetic(pc, arithmetic, environment)?,
+            Op::Arithmetic(arithmetic) => self.arithmetic(pc, *arithmetic, environment)?,
             Op::Bits(Bits::ShiftLeft(ty)) => {
                 let by = u32::try_from(of(2, Width::W32)?).ok()?.min(63);
                 low(integer(*ty, of(1, ty.width())?) << by) & mask(ty.bytes())
@@ -230,7 +230,7 @@ impl<'p> Slice<'p> {
     }
 
     /// The result of integer arithmetic.
-    fn arithmetic(&self, pc: usize, op: &Arithmetic, environment: &Environment) -> Option<u64> {
+    fn arithmetic(&self, pc: usize, op: Arithmetic, environment: &Environment) -> Option<u64> {
         let ty = op.ty.filter(|ty| !ty.is_float() && !op.pairs)?;
         let width = ty.width();
         let signed = |position: usize| Some(integer(ty, self.operand(pc, position, width, environment)?));

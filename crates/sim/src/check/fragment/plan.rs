@@ -336,7 +336,7 @@ fn draft(program: &Program, pc: usize) -> Option<Draft> {
         Op::Select(ty) => {
             plain(Action::Select, rows(ty.bytes(), all.get(..1)?), rows(ty.bytes(), all.get(1..3)?))
         }
-        Op::Move(moved) => move_draft(program, pc, moved),
+        Op::Move(moved) => move_draft(program, pc, *moved),
         Op::Convert(Convert { to: Some(to), from: Some(from), pack: false, .. }) => convert(*to, *from, all)?,
         Op::Arithmetic(op) if op.part == Part::Low => {
             let Some(blend) = blend(op.kind) else { return Some(unknown()) };
@@ -389,7 +389,7 @@ fn element_bytes(ty: Type) -> u32 {
     }
 }
 
-fn move_draft(program: &Program, pc: usize, moved: &Move) -> Draft {
+fn move_draft(program: &Program, pc: usize, moved: Move) -> Draft {
     let (all, meta) = (&program.code[pc].args.all, &program.metas[pc]);
     let file = |bytes: u32| if bytes == 8 { Width::W64 } else { Width::W32 };
     let rows = |bytes: u32, rows: &[u32]| rows.iter().map(|row| (file(bytes), *row)).collect::<Vec<Row>>();

@@ -173,7 +173,9 @@ impl Op {
             | Op::SetRegisters
             | Op::Stack(_)
             | Op::Parameter
-            | Op::Refused => Effects::NONE,
+            | Op::Refused
+            // The state of a phase is in a register.
+            | Op::Mbarrier(Mbarrier { action: MbarrierOp::PendingCount, .. }) => Effects::NONE,
             Op::Load(load) => Effects::memory(load.memory()),
             Op::Store(store) => Effects::memory(store.memory()),
             Op::Atomic(atomic) => Effects::memory(atomic.memory()),
@@ -192,8 +194,6 @@ impl Op {
                 copies: Copies::Arrive,
                 ..Effects::NONE
             },
-            // The state of a phase is in a register.
-            Op::Mbarrier(Mbarrier { action: MbarrierOp::PendingCount, .. }) => Effects::NONE,
             Op::Mbarrier(mbarrier) => {
                 Effects::memory(Memory::weak(MemoryKind::Mbarrier, mbarrier.space, Some(8)))
             }
@@ -270,7 +270,7 @@ impl Store {
 }
 
 impl Atomic {
-    fn memory(&self) -> Memory {
+    fn memory(self) -> Memory {
         Memory {
             kind: if self.returns { MemoryKind::Atomic } else { MemoryKind::Reduce },
             space: self.space,
@@ -338,10 +338,10 @@ impl fmt::Display for Effects {
         match self.fence {
             None => {}
             Some(Fence::Memory { scope, sequential: true }) => {
-                words.push(format!("fence.sc of {}", scope.name()))
+                words.push(format!("fence.sc of {}", scope.name()));
             }
             Some(Fence::Memory { scope, sequential: false }) => {
-                words.push(format!("fence of {}", scope.name()))
+                words.push(format!("fence of {}", scope.name()));
             }
             Some(Fence::Proxy) => words.push("fence of proxies".to_owned()),
         }
