@@ -458,7 +458,7 @@ impl Writer {
         // The table entry defines the operands, so that most instructions are valid.
         if let Ok((entry, matched)) = isa::find(opcode, modifiers) {
             let spec = Spec { modifiers: matched, operands: shapes.clone(), sm: 89, used: u32::MAX };
-            match isa::table()[entry].op.bind.at(Level::Portable)(&spec) {
+            match isa::table()[entry].definition.bind.at(Level::Portable)(&spec) {
                 Ok(bound) => {
                     written.truncate(bound.slots.len());
                     for (i, slot) in bound.slots.iter().enumerate() {

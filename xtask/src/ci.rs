@@ -202,7 +202,7 @@ fn done(planned: Planned, discard: bool) -> Outcome {
     let start = Instant::now();
     let result = (step.work)();
     if let Err(message) = &result {
-        println!("{}: {message}", step.name);
+        println!("{}: {}", step.name, message.lines().next().unwrap_or(""));
     }
     let (time, free) = (start.elapsed(), free_gigabytes());
     // After a failure the files may explain it.
@@ -244,7 +244,7 @@ fn summary(outcomes: &[Outcome], total: Duration) -> String {
         let (word, note) = match result {
             Ok(_) if planned.known => ("known", "passed before with the same inputs"),
             Ok(note) => ("ran", note.as_str()),
-            Err(message) => ("FAILED", message.as_str()),
+            Err(message) => ("FAILED", message.lines().next().unwrap_or("")),
         };
         *counts.entry(word).or_insert(0) += 1;
         let free = free.map_or(String::new(), |gigabytes| format!("{gigabytes} GB"));
@@ -256,6 +256,13 @@ fn summary(outcomes: &[Outcome], total: Duration) -> String {
     let count = |word: &str| counts.get(word).copied().unwrap_or(0);
     let (ran, known, failed) = (count("ran"), count("known"), count("FAILED"));
     let minutes = total.as_secs_f64() / 60.0;
+    // What failed comes last: a service may show only the end of a long output.
+    for Outcome { planned, result, .. } in outcomes {
+        let Err(message) = result else { continue };
+        for line in message.lines().skip(1) {
+            table.push_str(&format!("{}: {line}\n", planned.step.name));
+        }
+    }
     table + &format!("{minutes:.1} minutes: {ran} ran, {known} known, {failed} failed\n")
 }
 
@@ -345,11 +352,12 @@ mod tests {
         };
         let green = [outcome("fmt", false, Ok("")), outcome("corpus", true, Ok(""))];
         assert_eq!(verdict(&green), Ok(()));
-        let red = [outcome("test", false, Err("1 failed")), outcome("corpus", true, Ok(""))];
+        let red = [outcome("test", false, Err("1 failed\nFAIL one")), outcome("corpus", true, Ok(""))];
         assert!(verdict(&red).unwrap_err().starts_with("failed: test;"));
         let text = summary(&red, Duration::from_secs(90));
         assert!(text.contains("FAILED       1.5 s      12 GB  1 failed\n"), "{text}");
         assert!(text.contains("FAILED") && text.contains("\ncorpus          known "), "{text}");
+        assert!(text.contains("\ntest: FAIL one\n"), "{text}");
         assert!(text.ends_with("\n1.5 minutes: 0 ran, 1 known, 1 failed\n"), "{text}");
     }
 

@@ -38,7 +38,8 @@ pub(crate) fn run(target: &str, seconds: u64) -> Result<(), String> {
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-max_len={LONGEST_INPUT}"))
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
-        .args(["-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1"])
+        // Progress and the suggested dictionary are thousands of lines, in which a failure would be lost.
+        .args(["-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1", "-verbosity=0"])
         .arg(format!("-dict={}", package.join("ptx.dict").display()))
         .status()
         .map_err(|error| format!("cannot run {}: {error}", binary.display()))?;

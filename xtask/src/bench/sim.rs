@@ -100,6 +100,48 @@ fn sgemm(threads: usize) -> Result<f64, String> {
     Ok(best)
 }
 
+/// The first launch of each of 64 kernels of one module: parsing, decoding, and one thread.
+fn first_launches() -> Result<f64, String> {
+    const KERNELS: usize = 64;
+    let one = looped(ALU, 8);
+    let (head, body) = one.split_once(".visible").ok_or("the kernel has no linkage")?;
+    let mut text = head.to_owned();
+    for kernel in 0..KERNELS {
+        text.push_str(&format!(".visible{}\n", body.replacen(" k(", &format!(" k{kernel}("), 1)));
+    }
+    let mut best = 0.0f64;
+    for _ in 0..TIMES {
+        let start = Instant::now();
+        let mut device = Device::new().with_threads(1);
+        let module = device.load(&text).map_err(|stop| stop.to_string())?;
+        let out: Buffer<f32> = device.alloc(1).map_err(|error| error.to_string())?;
+        for kernel in 0..KERNELS {
+            let kernel = module.kernel(&format!("k{kernel}")).map_err(|stop| stop.to_string())?;
+            kernel.launch().arg(1u32).arg(out).run(&mut device).map_err(|stop| stop.to_string())?;
+        }
+        best = best.max(f64::from(64u32) / start.elapsed().as_secs_f64());
+    }
+    Ok(best)
+}
+
+/// A histogram of 256 bins in global memory: blocks communicate only by additions.
+const HISTOGRAM: &str = ".version 8.7\n.target sm_89\n.address_size 64\n.visible .entry k(.param .u32 n, .param .u64 bins) {
+        .reg .pred %p; .reg .b32 %r<9>; .reg .b64 %rd<4>;
+        ld.param.u32 %r1, [n]; ld.param.u64 %rd1, [bins]; mov.u32 %r2, %tid.x; mov.u32 %r3, %ctaid.x;
+        mad.lo.s32 %r4, %r3, 977, %r2; mov.u32 %r5, 0;
+        L: mad.lo.s32 %r4, %r4, 1664525, 1013904223; shr.u32 %r6, %r4, 24; mul.wide.u32 %rd2, %r6, 4; add.s64 %rd3, %rd1, %rd2;
+        red.global.add.u32 [%rd3], 1; add.u32 %r5, %r5, 1; setp.lt.u32 %p, %r5, %r1; @%p bra L; ret; }";
+
+fn histogram(threads: usize) -> Result<f64, String> {
+    const ROUNDS: u32 = 200;
+    let mut device = Device::new().with_threads(threads);
+    let module = device.load(HISTOGRAM).map_err(|stop| stop.to_string())?;
+    let bins: Buffer<u32> = device.alloc(256).map_err(|error| error.to_string())?;
+    let kernel = module.kernel("k").map_err(|stop| stop.to_string())?;
+    let launch = kernel.launch().grid(64).block(128).arg(ROUNDS).arg(bins);
+    rate(&mut device, &launch, number)
+}
+
 /// A count as a number to divide.
 #[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 fn number(count: u64) -> f64 {
@@ -120,12 +162,15 @@ pub(crate) fn run(json: bool) -> Result<(), String> {
     put("sgemm_n256_fma_per_s_one_core", sgemm(1)?);
     put("sgemm_n256_fma_per_s_two_cores", sgemm(2)?);
     put("portable_alu_warp_instructions_per_s", micro(Level::Portable, ALU, 8, 4_000, instructions)?);
+    put("first_launches_of_64_kernels_per_s", first_launches()?);
+    put("histogram_warp_instructions_per_s_one_core", histogram(1)?);
+    put("histogram_warp_instructions_per_s_two_cores", histogram(2)?);
     if json {
         println!("{}", serde_json::Value::Object(figures));
     } else {
         println!("level {best:?}, best of {TIMES} runs each, measured on this machine:");
         for (name, value) in &figures {
-            println!("  {name:40} {:>10.1} M", value.as_f64().unwrap_or(0.0) / 1e6);
+            println!("  {name:44} {:>13.0}", value.as_f64().unwrap_or(0.0));
         }
     }
     Ok(())

@@ -92,7 +92,9 @@ pub(super) const STEPS: &[Step] = &[
     step("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
     step("tidy", || tidy::run().map(quiet)),
     step("clippy", || {
-        cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &[])
+        cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &[])?;
+        // A workspace of its own, whose study seldom runs.
+        cargo(&["clippy", "--manifest-path", "fuzz/Cargo.toml", "--locked", "--", "-D", "warnings"], &[])
     }),
     step("test", || {
         let studies = TEST_STUDIES.map(|filter| format!("({filter})"));
@@ -337,6 +339,7 @@ fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<String, Str
         .spawn()
         .map_err(|error| format!("cannot start `{line}`: {error}"))?;
     let mut note = String::new();
+    let mut failures = Vec::new();
     if let Some(errors) = child.stderr.take() {
         // Lines that are not UTF-8 still have to be drained, or the child would wait for us.
         for text in BufReader::new(errors).split(b'\n') {
@@ -345,6 +348,9 @@ fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<String, Str
             eprintln!("{text}");
             if let Some(count) = tests_run(&text) {
                 note = count;
+            }
+            if is_failure(&text) && failures.len() < MAX_FAILURES {
+                failures.push(text.trim().to_owned());
             }
         }
     }
@@ -357,7 +363,23 @@ fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<String, Str
         Some(&"nextest") => "; if it is not installed: cargo install --locked cargo-nextest",
         _ => "",
     };
-    Err(format!("`{line}` gave {status}{hint}"))
+    // nextest names a failed test twice, when it fails and at the end.
+    let mut seen = BTreeSet::new();
+    failures.retain(|failure| seen.insert(failure.clone()));
+    failures.insert(0, format!("`{line}` gave {status}{hint}"));
+    Err(failures.join("\n"))
+}
+
+/// Lines about failures that are repeated at the end.
+const MAX_FAILURES: usize = 40;
+
+/// Whether cargo or nextest reports a failure in this line.
+fn is_failure(line: &str) -> bool {
+    let line = line.trim_start();
+    let of_tests = ["FAIL [", "TIMEOUT [", "ABORT [", "SIGSEGV [", "SIGABRT [", "SIGKILL ["];
+    of_tests.iter().any(|start| line.starts_with(start))
+        || line.starts_with("error: ")
+        || line.starts_with("error[")
 }
 
 /// The summary line of nextest: "Summary [   1.2s] 412 tests run: 412 passed, 0 skipped".
@@ -385,6 +407,13 @@ mod tests {
             Some("12 tests run: 12 passed, 0 skipped")
         );
         assert_eq!(tests_run("        PASS [   0.004s] warpproof-ptx parse"), None);
+    }
+
+    #[test]
+    fn failures_are_recognized() {
+        assert!(is_failure("        FAIL [   1.261s] (1186/1947) warpproof-report::view forms::markdown"));
+        assert!(is_failure("error[E0609]: no field `op` on type `Entry`"));
+        assert!(!is_failure("        PASS [   0.004s] warpproof-ptx a FAIL [ in its name"));
     }
 
     /// A name of a test program that does not exist would select nothing, and nextest would not run what it was meant for.

@@ -63,6 +63,7 @@ const PHRASES: &[(&str, &str)] = &[
     ("customis*", "customiz*"),
     ("defence*", "defense*"),
     ("denormalis*", "denormaliz*"),
+    ("dequantis*", "dequantiz*"),
     ("deserialis*", "deserializ*"),
     ("emphasise*", "emphasize*"),
     ("equalis*", "equaliz*"),
