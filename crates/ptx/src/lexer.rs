@@ -194,6 +194,13 @@ impl<'s> Lexer<'s> {
         }
     }
 
+    /// Advances to the first token at or after an offset.
+    pub(crate) fn skip_to(&mut self, offset: usize) {
+        self.end = offset;
+        self.advance();
+        self.first_on_line = true;
+    }
+
     #[inline]
     fn set(&mut self, token: Token, start: usize, end: usize) {
         self.token = token;

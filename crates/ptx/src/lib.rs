@@ -60,7 +60,7 @@ mod tree;
 
 pub use expr::{Binary, Expr, Integer, Radix, Unary, Value};
 pub use lines::{LineTable, Location};
-pub use parse::parse;
+pub use parse::{parse, parse_parts};
 pub use print::print;
 pub use span::{Error, LineIndex, Position, Span};
 pub use tree::{

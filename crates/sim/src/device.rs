@@ -1,7 +1,7 @@
 //! The public interface: open a device, load a module, allocate, launch, read back.
 
 use crate::cooperative;
-use crate::machine::{self, Grid, Guide, Limits, Outcome};
+use crate::machine::{self, Collect, Grid, Guide, Limits, Listen, Outcome};
 use crate::memory::{Heap, HeapError, MAX_SHARED};
 use crate::observe::Observer;
 use crate::program::{self, ConstantBank, Linked, Program};
@@ -237,7 +237,7 @@ impl Device {
 
     /// Runs a launch until it ends or stops.
     pub fn run(&mut self, launch: &Launch) -> Outcome {
-        self.run_observed(launch, &|_| None, &mut |_| {})
+        self.execute(launch, &[], None, false, (&|_| None, &mut |_| {}))
     }
 
     /// As [`run`](Self::run), with an observer for each block; returns the observers in block order.
@@ -260,6 +260,17 @@ impl Device {
         listen: &(dyn Fn(u32) -> Option<Box<dyn Observer>> + Sync),
         collect: &mut dyn FnMut(Box<dyn Observer>),
     ) -> Outcome {
+        self.execute(launch, steps, guide, true, (listen, collect))
+    }
+
+    fn execute(
+        &mut self,
+        launch: &Launch,
+        steps: &[bool],
+        guide: Option<&mut dyn Guide>,
+        observed: bool,
+        (listen, collect): (Listen<'_>, Collect<'_>),
+    ) -> Outcome {
         let (params, shared) = match launch.check(self.limits) {
             Ok(parts) => parts,
             Err(stop) => return Outcome { stop: Some(stop), ..Outcome::default() },
@@ -280,6 +291,7 @@ impl Device {
             sm: launch.kernel.linked.sm,
             schedule: self.schedule,
             steps,
+            observed,
             limits: self.limits,
         };
         let mut outcome = machine::run(&grid, &mut self.heap, self.threads, guide, listen, collect);

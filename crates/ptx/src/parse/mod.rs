@@ -26,6 +26,19 @@ type Parsed<T> = Result<T, Reported>;
 
 /// Parses a module. Returns all errors in source order, and everything that could be parsed despite them.
 pub fn parse(source: &str) -> (Module<'_>, Vec<Error>) {
+    parse_with(source, Parser::module)
+}
+
+/// Parses only some directives of a module, given their spans. It takes time for these, not for the whole module: a kernel of
+/// a large module can be read without the others. A span that is not that of a directive gives errors.
+pub fn parse_parts<'s>(source: &'s str, parts: &[Span]) -> (Module<'s>, Vec<Error>) {
+    parse_with(source, |parser| parser.parts(parts))
+}
+
+fn parse_with<'s>(
+    source: &'s str,
+    read: impl FnOnce(&mut Parser<'s>) -> Module<'s>,
+) -> (Module<'s>, Vec<Error>) {
     if u32::try_from(source.len()).is_err() {
         let error = Error {
             span: Span::default(),
@@ -36,7 +49,7 @@ pub fn parse(source: &str) -> (Module<'_>, Vec<Error>) {
     }
     let mut parser =
         Parser { lexer: Lexer::new(source), errors: Vec::new(), nesting: 0, operators: 0, stopped: false };
-    let module = parser.module();
+    let module = read(&mut parser);
     let mut errors = parser.errors;
     errors.sort_by_key(|error| error.span.start);
     (module, errors)

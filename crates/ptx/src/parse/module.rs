@@ -5,7 +5,7 @@ use super::{Parsed, Parser, module_directive};
 use crate::lexer::Token;
 use crate::{
     AddressSize, Alias, Directive, File, Integer, Module, Radix, Section, SectionLine, SectionValue, Space,
-    Target, Version,
+    Span, Target, Version,
 };
 
 impl<'s> Parser<'s> {
@@ -35,6 +35,22 @@ impl<'s> Parser<'s> {
                 }
             }
         }
+    }
+
+    pub(super) fn parts(&mut self, parts: &[Span]) -> Module<'s> {
+        let mut module = Module::default();
+        for part in parts {
+            if self.stopped {
+                break;
+            }
+            self.lexer.skip_to(usize::try_from(part.start).unwrap_or(usize::MAX));
+            if self.token() != Token::Dotted {
+                self.unexpected("a directive");
+            } else if let Ok(directive) = self.directive() {
+                module.directives.push(directive);
+            }
+        }
+        module
     }
 
     fn directive(&mut self) -> Parsed<Directive<'s>> {

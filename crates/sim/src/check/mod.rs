@@ -38,6 +38,7 @@ pub use settings::{BufferRole, Check, Role, Settings, Source};
 
 use crate::machine::{Guide, Outcome};
 use crate::observe::Observer;
+use crate::program::Communication;
 use crate::stop::{Blame, Stop, StopKind};
 use crate::{Device, Launch};
 use array::Arrays;
@@ -163,7 +164,7 @@ impl Device {
             facts,
             entrances,
         });
-        let talk = launch.program().communicates;
+        let talk = launch.program().communication != Communication::None;
         let (guide, log) = guided.map_or((None, None), |(guide, log)| (Some(guide), Some(log.clone())));
         let together = talk.then(|| Arc::new(Mutex::new(Together::new(settings.memory))));
         let mut between = Between::new(settings.memory);

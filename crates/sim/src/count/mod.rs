@@ -50,7 +50,7 @@ pub use site::multiply_adds;
 use crate::machine::{Outcome, at};
 use crate::memory::Space;
 use crate::observe::Observer;
-use crate::program::Program;
+use crate::program::{Communication, Program};
 use crate::{Device, Launch};
 use heat::Heat;
 use site::Sites;
@@ -93,7 +93,7 @@ impl Device {
         // Half of the memory is for the launch and half for the blocks that run at once; a quarter of the launch's share
         // is for atomics.
         let all = settings.memory / 2;
-        let each = all / if program.communicates { IN_TURNS } else { IN_A_WAVE };
+        let each = all / if program.communication != Communication::None { IN_TURNS } else { IN_A_WAVE };
         let instructions = program.code.len();
         let mut sums = Sums::new(instructions, sites.guards, all - all / 4);
         let heat = Arc::new(Mutex::new(Heat::new(all / 4)));

@@ -1,7 +1,8 @@
 //! Atomic operations: `atom` returns the old value, `red` does not.
 //!
 //! Lanes with the same address are served in order of their lane numbers. Scopes and memory orders have no effect here: the
-//! accesses of a block happen in one order, and blocks that can communicate do not run in parallel.
+//! accesses of a block happen in one order, and blocks that can communicate do not run in parallel. If they communicate only
+//! by operations whose results are unused and whose order does not matter, these are done after the wave.
 
 #![expect(
     clippy::as_conversions,
@@ -10,10 +11,10 @@
 )]
 
 use super::memory::space_of;
-use super::{Args, Bound, Definition, Refusal, Slot, Spec, Unit};
+use super::{Args, Bound, Definition, Op, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
 use crate::machine::{Flow, Row, Type, Warp, lanes_of};
-use crate::memory::Space;
+use crate::memory::{Operation, Space};
 use crate::num::{Rounding, float, half};
 use crate::stop::{Blame, StopKind};
 
@@ -321,6 +322,12 @@ fn red(spec: &Spec<'_>) -> Result<Bound, Refusal> {
 fn modify(spec: &Spec<'_>, mut slots: Vec<Slot>, b: usize, ty: Type) -> Result<Bound, Refusal> {
     let space = space_of(spec.get("space"));
     let operator = operator(spec, ty)?;
+    let later = Op::of(spec).and_then(|op| match op {
+        Op::Atomic(atomic) if atomic.is_order_free() => {
+            Some(Operation { combine: atomic.combine, ty, apply: operator.global })
+        }
+        _ => None,
+    });
     // A cache policy does not affect values.
     if spec.operands.len() > slots.len() {
         slots.push(Slot::Src(Type::B64));
@@ -328,7 +335,8 @@ fn modify(spec: &Spec<'_>, mut slots: Vec<Slot>, b: usize, ty: Type) -> Result<B
     let bound = Bound::fallible(slots, move |w, args| {
         let addresses = reachable(w, args, space)?;
         let operand = w.get_row(ty.width(), args.o[b]);
-        let old = w.update(space, &addresses, ty.bytes(), |lane, old| {
+        let later = later.map(|operation| (operation, &operand));
+        let old = w.update_by(space, &addresses, ty.bytes(), later, |lane, old| {
             let shared = match space {
                 Space::Generic => Space::resolve(addresses.0[lane]).0 == Space::Shared,
                 space => space == Space::Shared,

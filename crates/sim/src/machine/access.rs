@@ -374,60 +374,6 @@ impl Warp<'_, '_> {
         unchanged
     }
 
-    /// Replaces the value at each lane's address by `f(lane, old)`, lane by lane, and returns the old values.
-    pub fn update(
-        &mut self,
-        space: Space,
-        addresses: &Row<u64>,
-        bytes: u32,
-        mut f: impl FnMut(usize, u128) -> u128,
-    ) -> Result<Row<u128>, Flow> {
-        let mut old = Row([0; LANES]);
-        let groups = match space {
-            Space::Generic => self.by_space(addresses),
-            _ => vec![(space, *addresses, self.exec)],
-        };
-        for (space, addresses, lanes) in groups {
-            let mut unchanged = 0;
-            for lane in lanes_of(lanes) {
-                let address = addresses.0[lane];
-                let result = self.check(space, address, bytes, true).and_then(|()| {
-                    let before = self.read_lane(space, lane, address, bytes)?;
-                    old.0[lane] = before;
-                    let after = f(lane, before);
-                    unchanged |= u32::from(after == before) << lane;
-                    self.write_lane(space, lane, address, bytes, after)
-                });
-                result.map_err(|fault| self.fault(lane, fault, AccessKind::Atomic, bytes))?;
-            }
-            self.cta.changed |= lanes & !unchanged != 0;
-            let told = Told { unchanged, ..Told::NOTHING };
-            self.tell(space, AccessKind::Atomic, &addresses, bytes, lanes, told);
-        }
-        Ok(old)
-    }
-
-    /// Splits the active lanes by the space of their generic addresses. There is almost always only one group.
-    pub(super) fn by_space(&self, addresses: &Row<u64>) -> Vec<(Space, Row<u64>, u32)> {
-        let mut groups = Vec::with_capacity(1);
-        let mut rest = self.exec;
-        while rest != 0 {
-            let (first, _) = Space::resolve(addresses.0[rest.trailing_zeros() as usize]);
-            let mut row = Row([0; LANES]);
-            let mut lanes = 0;
-            for lane in lanes_of(rest) {
-                let (space, address) = Space::resolve(addresses.0[lane]);
-                if space == first {
-                    lanes |= 1 << lane;
-                    row.0[lane] = address;
-                }
-            }
-            rest &= !lanes;
-            groups.push((first, row, lanes));
-        }
-        groups
-    }
-
     pub(super) fn announce(
         &mut self,
         space: Space,

@@ -1,8 +1,9 @@
 //! A launch: runs blocks on all cores, with an outcome that does not depend on the number of cores.
 //!
 //! Blocks that cannot communicate run in waves of a fixed size. Every block of a wave sees memory as it was at the start of
-//! the wave; their stores are merged in block order when the wave ends. If the program can communicate between blocks,
-//! blocks take turns on one thread, and a block that spins yields to the next.
+//! the wave; their stores are merged in block order when the wave ends, and so are atomic operations whose results are unused
+//! and whose order does not matter. If the program can communicate between blocks otherwise, blocks take turns on one thread,
+//! and a block that spins yields to the next.
 
 use super::block::{BlockRun, Progress, Spare};
 use super::footprint::Allowance;
@@ -12,8 +13,8 @@ use super::spin::{Look, Spin, Suspicion};
 use super::turns::Turns;
 use crate::memory::{Global, Heap, Overlay};
 use crate::observe::Observer;
-use crate::program::{Program, RESERVED_SHARED, SpecialKind};
-use crate::schedule::Schedule;
+use crate::program::{Communication, Program, RESERVED_SHARED, SpecialKind};
+use crate::schedule::{Blocks, Schedule};
 use crate::stop::{Blame, Stop, StopKind};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -53,6 +54,8 @@ pub struct Grid<'a> {
     pub schedule: Schedule,
     /// Indices of the instructions before which warps of a guided launch stop; empty if it is not guided.
     pub steps: &'a [bool],
+    /// Whether observers see what the blocks do.
+    pub observed: bool,
     /// The limits of the launch.
     pub limits: Limits,
 }
@@ -99,6 +102,15 @@ pub struct Outcome {
 }
 
 impl Grid<'_> {
+    /// Whether blocks run in turns on the memory itself. Observers of blocks that communicate share one record of it.
+    fn takes_turns(&self) -> bool {
+        match self.program.communication {
+            Communication::None => false,
+            Communication::OrderFree => self.observed || self.schedule.blocks != Blocks::InOrder,
+            Communication::Any => true,
+        }
+    }
+
     /// Threads in a block.
     pub fn block_threads(&self) -> u32 {
         self.threads.iter().fold(1, |n: u32, t| n.saturating_mul(*t))
@@ -240,7 +252,7 @@ pub fn run(
     }
     if let Some(guide) = guide {
         guided::run(grid, heap, count, guide, listen, collect)
-    } else if grid.program.communicates || count == 1 {
+    } else if grid.takes_turns() || count == 1 {
         run_in_turns(grid, heap, count, listen, collect)
     } else {
         run_in_waves(grid, heap, count, threads.max(1), listen, collect)

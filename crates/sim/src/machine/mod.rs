@@ -1,6 +1,7 @@
 //! The machine: grid, block, warp, lane.
 
 mod access;
+mod atomics;
 mod block;
 mod calls;
 mod copies;

@@ -11,7 +11,7 @@ mod shared;
 
 pub use heap::{Allocation, Bytes, Heap, HeapError};
 pub use local::LocalMemory;
-pub use overlay::{Global, Overlay};
+pub use overlay::{Global, Operation, Overlay};
 pub use shared::{MAX_SHARED, SharedMemory};
 
 /// A state space that instructions address.

@@ -2,11 +2,13 @@
 //!
 //! Blocks that cannot communicate run in parallel on the memory as it was when their wave began, each keeping its own
 //! stores in an [`Overlay`]; the overlays are merged in block order when the wave ends. No two host threads ever share a
-//! writable byte, and the outcome is the same for any number of them, even for kernels with races. Blocks that can
-//! communicate (atomics, volatile or ordered accesses) run in turns on the memory itself.
+//! writable byte, and the outcome is the same for any number of them, even for kernels with races. An atomic operation whose
+//! result is not used is kept as an operation and done when the overlays are merged. Blocks that can communicate otherwise
+//! (atomics, volatile or ordered accesses) run in turns on the memory itself.
 
 use super::{Fault, Heap};
-use crate::machine::{Row, lanes_of};
+use crate::isa::op::Combine;
+use crate::machine::{Row, Type, at, lanes_of};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -21,12 +23,52 @@ pub struct Overlay {
     /// Allocations with at least one page here; reads of all others go straight to the heap.
     touched: Vec<bool>,
     last: Option<(u64, usize)>,
-    /// The maximum number of pages.
+    /// Atomic operations on cells that the block did not store to before, in order.
+    updates: Vec<Update>,
+    /// The latest update of each 4-byte word.
+    latest: HashMap<u64, usize, BuildHasherDefault<PageHasher>>,
+    /// The maximum number of bytes of host memory.
     room: usize,
     /// Receives the stores that exceed the limit. A block that has this page is stopped, and its reads do not matter.
     excess: Option<Box<Page>>,
 }
 
+/// An atomic operation that does not return a value.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation {
+    /// What it computes; with the type it identifies the function.
+    pub combine: Combine,
+    /// Of the cell: 4 or 8 bytes.
+    pub ty: Type,
+    /// The new value of the cell, from its old value and the operand.
+    pub apply: fn(u128, u128) -> u128,
+}
+
+/// Atomic operations of one kind on one cell.
+#[derive(Debug)]
+struct Update {
+    allocation: usize,
+    address: u64,
+    operation: Operation,
+    /// The operands, combined.
+    operand: u128,
+}
+
+impl Update {
+    fn is(&self, address: u64, operation: Operation) -> bool {
+        self.address == address
+            && (self.operation.combine, self.operation.ty) == (operation.combine, operation.ty)
+    }
+}
+
+fn apply(operation: Operation, cell: &mut [u8], operand: u128) {
+    let before = cell.iter().rev().fold(0, |value, byte| value << 8 | u128::from(*byte));
+    let after = (operation.apply)(before, operand).to_le_bytes();
+    cell.iter_mut().zip(after).for_each(|(byte, new)| *byte = new);
+}
+
+/// Bytes of host memory per update, including its index entries.
+const UPDATE_BYTES: usize = size_of::<Update>() + 4 * size_of::<(u64, usize)>();
 /// Bytes of host memory per page, including its index entry.
 const PAGE_BYTES: usize = size_of::<Page>() + PAGE + 4 * size_of::<(u64, usize)>();
 
@@ -38,6 +80,12 @@ struct Page {
     data: Box<[u8; PAGE]>,
     /// One bit per byte that the block stored.
     dirty: [u64; PAGE / 64],
+}
+
+impl Page {
+    fn empty(allocation: usize, offset: usize) -> Page {
+        Page { allocation, offset, data: Box::new([0; PAGE]), dirty: [0; PAGE / 64] }
+    }
 }
 
 /// Page numbers are hashed by one multiplication; they come from our own allocator, not from an adversary.
@@ -61,13 +109,16 @@ impl Hasher for PageHasher {
 impl Overlay {
     /// An empty overlay with a limit in bytes of host memory.
     pub fn with_room(bytes: u64) -> Overlay {
-        let room = usize::try_from(bytes).unwrap_or(usize::MAX) / PAGE_BYTES;
-        Overlay { room, ..Overlay::default() }
+        Overlay { room: usize::try_from(bytes).unwrap_or(usize::MAX), ..Overlay::default() }
     }
 
     /// Bytes of host memory it takes.
     pub fn bytes(&self) -> u64 {
-        u64::try_from(self.pages.len() * PAGE_BYTES).unwrap_or(u64::MAX)
+        u64::try_from(self.used()).unwrap_or(u64::MAX)
+    }
+
+    fn used(&self) -> usize {
+        self.pages.len() * PAGE_BYTES + self.updates.len() * UPDATE_BYTES
     }
 
     fn is_touched(&self, allocation: usize) -> bool {
@@ -92,10 +143,8 @@ impl Overlay {
                     let source = heap.allocation(allocation);
                     let offset = usize::try_from((number << PAGE_SHIFT).saturating_sub(source.base))
                         .unwrap_or(usize::MAX);
-                    if self.pages.len() >= self.room {
-                        let data = Box::new([0; PAGE]);
-                        let page = Page { allocation, offset, data, dirty: [0; PAGE / 64] };
-                        return self.excess.insert(Box::new(page));
+                    if self.used() + PAGE_BYTES > self.room {
+                        return self.excess.insert(Box::new(Page::empty(allocation, offset)));
                     }
                     let mut data = Box::new([0; PAGE]);
                     let rest = source.bytes.get(offset..).unwrap_or(&[]);
@@ -115,8 +164,46 @@ impl Overlay {
         &mut self.pages[i]
     }
 
-    /// Copies the block's stores into the heap.
+    /// Keeps an atomic operation on a cell. The block's own reads see its result.
+    fn update(&mut self, heap: &Heap, allocation: usize, address: u64, operation: Operation, operand: u128) {
+        let (offset, bytes) = (in_page(address), at(operation.ty.bytes()));
+        let page = self.page_mut(heap, allocation, address >> PAGE_SHIFT);
+        // Aligned cells of 4 or 8 bytes never cross a page or a mask word.
+        let mask = ((1u64 << bytes) - 1) << (offset % 64);
+        let Some(cell) = page.data.get_mut(offset..offset + bytes) else { return };
+        apply(operation, cell, operand);
+        // After the block's own store, what other blocks do to the cell before this block is lost anyway.
+        if page.dirty[offset / 64] & mask != 0 {
+            page.dirty[offset / 64] |= mask;
+            return;
+        }
+        let words = address / 4..(address + u64::from(operation.ty.bytes())) / 4;
+        let latest = self.latest.get(&words.start).copied();
+        if let Some(i) = latest
+            && words.clone().all(|word| self.latest.get(&word) == Some(&i))
+            && let Some(update) = self.updates.get_mut(i).filter(|update| update.is(address, operation))
+        {
+            update.operand = (operation.apply)(update.operand, operand);
+            return;
+        }
+        if self.used() + UPDATE_BYTES > self.room {
+            self.excess.get_or_insert_with(|| Box::new(Page::empty(allocation, 0)));
+            return;
+        }
+        self.latest.extend(words.map(|word| (word, self.updates.len())));
+        self.updates.push(Update { allocation, address, operation, operand });
+    }
+
+    /// Does the block's atomic operations and copies its stores into the heap.
     pub fn merge_into(self, heap: &mut Heap) {
+        for Update { allocation, address, operation, operand } in self.updates {
+            let base = heap.allocation(allocation).base;
+            let start = usize::try_from(address - base).unwrap_or(usize::MAX);
+            let end = start.saturating_add(at(operation.ty.bytes()));
+            if let Some(cell) = heap.bytes_mut(allocation).get_mut(start..end) {
+                apply(operation, cell, operand);
+            }
+        }
         for page in self.pages {
             let target = heap.bytes_mut(page.allocation);
             for (word, &dirty) in page.dirty.iter().enumerate() {
@@ -189,6 +276,15 @@ impl Global<'_> {
             patch(overlay, address, &mut out);
         }
         out
+    }
+
+    /// Keeps an atomic operation on an aligned cell until the wave ends; the block's own reads see its result. `false` if
+    /// this view is the memory itself: then nothing is done.
+    pub fn postpone(&mut self, address: u64, operation: Operation, operand: u128) -> Result<bool, Fault> {
+        let Global::Overlay(heap, overlay) = self else { return Ok(false) };
+        let allocation = heap.locate(address, u64::from(operation.ty.bytes()))?;
+        overlay.update(heap, allocation, address, operation, operand);
+        Ok(true)
     }
 
     /// Whether every read of this allocation can use the heap's own bytes.
@@ -328,6 +424,72 @@ mod tests {
         let Global::Overlay(_, overlay) = view else { unreachable!() };
         overlay.merge_into(&mut heap);
         assert_eq!(heap.read(a + 3 * 1024, 1).unwrap(), [0]);
+    }
+
+    const ADD: Operation = Operation {
+        combine: Combine::Add,
+        ty: Type::U32,
+        apply: |a, b| u128::from(u32::try_from((a + b) & 0xffff_ffff).unwrap()),
+    };
+    const MAX: Operation = Operation { combine: Combine::Max, ty: Type::U32, apply: u128::max };
+
+    fn overlay_of(heap: &Heap, act: impl Fn(&mut Global<'_>)) -> Overlay {
+        let mut view = Global::Overlay(heap, Overlay::with_room(1 << 20));
+        act(&mut view);
+        let Global::Overlay(_, overlay) = view else { unreachable!() };
+        overlay
+    }
+
+    #[test]
+    fn atomic_operations_of_several_blocks_add_up() {
+        let mut heap = Heap::new(1 << 20);
+        let a = heap.allocate("a", 64).unwrap();
+        heap.write(a, &[10, 0, 0, 0]).unwrap();
+        let blocks: Vec<Overlay> = (1..=3)
+            .map(|n| {
+                overlay_of(&heap, |view| {
+                    assert!(view.postpone(a, ADD, n).unwrap());
+                    assert!(view.postpone(a, ADD, n).unwrap());
+                    assert_eq!(u128::from(u32::from_le_bytes(view.read(a).unwrap())), 10 + 2 * n);
+                })
+            })
+            .collect();
+        assert!(blocks.iter().all(|overlay| overlay.updates.len() == 1));
+        blocks.into_iter().for_each(|overlay| overlay.merge_into(&mut heap));
+        assert_eq!(heap.read(a, 4).unwrap(), [22, 0, 0, 0]);
+    }
+
+    #[test]
+    fn operations_keep_their_order_among_each_other_and_with_stores() {
+        let mut heap = Heap::new(1 << 20);
+        let a = heap.allocate("a", 64).unwrap();
+        // max(0 + 1, 5) + 1, then a store of 3 and + 1 at the next cell.
+        let first = overlay_of(&heap, |view| {
+            view.postpone(a, ADD, 1).unwrap();
+            view.postpone(a, MAX, 5).unwrap();
+            view.postpone(a, ADD, 1).unwrap();
+            view.postpone(a + 4, ADD, 9).unwrap();
+            view.write(a + 4, [3, 0, 0, 0]).unwrap();
+            view.postpone(a + 4, ADD, 1).unwrap();
+        });
+        let second = overlay_of(&heap, |view| {
+            view.postpone(a, ADD, 1).unwrap();
+            view.postpone(a + 4, ADD, 1).unwrap();
+        });
+        first.merge_into(&mut heap);
+        second.merge_into(&mut heap);
+        assert_eq!(heap.read(a, 8).unwrap(), [7, 0, 0, 0, 5, 0, 0, 0]);
+    }
+
+    #[test]
+    fn operations_beyond_the_room_are_noticed() {
+        let mut heap = Heap::new(1 << 20);
+        let a = heap.allocate("a", 64).unwrap();
+        let mut view = Global::Overlay(&heap, Overlay::with_room(2000));
+        for i in 0..1000 {
+            view.postpone(a, if i % 2 == 0 { ADD } else { MAX }, 1).unwrap();
+        }
+        assert!(view.is_full() && view.overlay_bytes() <= 2000);
     }
 
     #[test]

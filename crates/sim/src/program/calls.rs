@@ -109,7 +109,8 @@ impl<'s, 'd> Decoder<'s, 'd> {
             && let Some(provided) = device_functions::find(name)
         {
             let (results, arguments) = self.frame_places(&call)?;
-            self.program.communicates |= provided.communicates;
+            self.communicates |= provided.communicates;
+            self.order_free &= !provided.communicates;
             let run = move |w: &mut Warp<'_, '_>, _: &Args| (provided.run)(w, &arguments, &results);
             return Ok((Box::new(run), Vec::new(), Vec::new()));
         }

@@ -3,12 +3,12 @@
 //! An instruction that cannot be bound does not fail the load: it becomes a routine that stops, with its location, when it
 //! is reached. So a module may contain unsupported instructions that the kernel does not execute.
 
-use super::link::{Linked, Parameter, Symbol, extent};
+use super::link::{Linked, Parameter, extent};
 use super::operands::Names;
 use super::scope::{Local, Scopes};
 use super::special::SpecialKind;
 use super::time::TimeRows;
-use super::{Inst, LaunchBounds, Meta, Program};
+use super::{Communication, Inst, LaunchBounds, Meta, Program};
 use crate::isa::{self, Args, Op, Refusal, Spec};
 use crate::machine::{Callee, Row, Warp, Width, at};
 use crate::simd::Level;
@@ -18,7 +18,7 @@ use warpproof_ptx as ptx;
 
 /// Decodes a kernel of a linked module for a vector level.
 pub fn decode(linked: &Linked, kernel: &str, level: Level) -> Result<Program, Box<Stop>> {
-    let (module, _) = ptx::parse(&linked.text);
+    let module = linked.tree(kernel);
     let mut definitions = HashMap::new();
     let mut declarations = HashMap::new();
     for function in module.functions() {
@@ -83,6 +83,10 @@ pub(super) struct Decoder<'s, 'd> {
     indirect: bool,
     /// Entries of branch tables so far.
     table_entries: usize,
+    /// Whether there is an instruction by which blocks can communicate.
+    pub(super) communicates: bool,
+    /// Whether all of these are operations whose order does not matter.
+    pub(super) order_free: bool,
     /// The first instruction that the module's target or version does not support.
     refused: Option<(u32, Box<Stop>)>,
     // The function being decoded.
@@ -164,14 +168,6 @@ impl<'s, 'd> Decoder<'s, 'd> {
     ) -> Self {
         let callees =
             linked.functions.iter().map(|name| Callee { name: name.clone(), ..Callee::default() }).collect();
-        let mut taken = BTreeSet::new();
-        for variable in module.variables() {
-            for name in &variable.names {
-                if let Some(initializer) = &name.initializer {
-                    functions_in(initializer, linked, &mut taken);
-                }
-            }
-        }
         Decoder {
             linked,
             lines: ptx::LineTable::new(module),
@@ -193,7 +189,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 shared_variables: Vec::new(),
                 params: Vec::new(),
                 bounds: LaunchBounds::default(),
-                communicates: false,
+                communication: Communication::None,
                 lanes_wait: false,
                 time_rows: TimeRows::default(),
                 dynamic_rows: Vec::new(),
@@ -207,9 +203,11 @@ impl<'s, 'd> Decoder<'s, 'd> {
             pending: Vec::new(),
             seen: vec![false; linked.functions.len()],
             edges: Vec::new(),
-            taken,
+            taken: linked.taken.clone(),
             indirect: false,
             table_entries: 0,
+            communicates: false,
+            order_free: true,
             refused: None,
             scopes: Scopes::new(),
             rows: HashMap::new(),
@@ -541,7 +539,11 @@ impl<'s, 'd> Decoder<'s, 'd> {
         };
         match self.operands(instruction, &bound.slots) {
             Ok(resolved) => {
-                self.program.communicates |= bound.communicates;
+                if bound.communicates {
+                    let free = matches!(&op, Op::Atomic(atomic) if atomic.is_order_free());
+                    self.order_free &= free;
+                    self.communicates = true;
+                }
                 let pc = self.pc();
                 for (label, table) in resolved.labels {
                     self.fixups.push(Fixup { pc, scope: self.scopes.current(), label, table });
@@ -662,6 +664,11 @@ impl<'s, 'd> Decoder<'s, 'd> {
         let mut program = self.program;
         let dynamic = self.shared.top.min(1 << 30).next_multiple_of(self.shared.dynamic_align);
         program.lanes_wait = (0..program.code.len()).any(|pc| program.lets_wait(pc));
+        program.communication = match (self.communicates, self.order_free && program.ignores_atomics()) {
+            (false, _) => Communication::None,
+            (true, true) => Communication::OrderFree,
+            (true, false) => Communication::Any,
+        };
         program.time_rows = TimeRows::of(&program);
         program.static_shared = self.shared.top;
         program.dynamic_shared = self.shared.dynamic_named.then_some(dynamic);
@@ -741,19 +748,6 @@ fn on_cycles(edges: &[Vec<usize>]) -> Vec<bool> {
         }
     }
     out
-}
-
-fn functions_in(initializer: &ptx::Initializer<'_>, linked: &Linked, out: &mut BTreeSet<u32>) {
-    match initializer {
-        ptx::Initializer::List(items) => items.iter().for_each(|item| functions_in(item, linked, out)),
-        ptx::Initializer::Symbol(address) | ptx::Initializer::Generic(address) => {
-            if let Some(Symbol::Function(number)) = address.base.and_then(|base| linked.symbols.get(base)) {
-                out.insert(*number);
-            }
-        }
-        ptx::Initializer::Mask { value, .. } => functions_in(value, linked, out),
-        ptx::Initializer::Constant(_) => {}
-    }
 }
 
 fn launch_bounds(function: &ptx::Function<'_>) -> LaunchBounds {

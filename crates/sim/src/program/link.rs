@@ -4,7 +4,7 @@ use crate::device_functions;
 use crate::machine::at;
 use crate::memory::{FUNCTION_WINDOW, Heap, HeapError, Space};
 use crate::stop::{Blame, Stop, StopKind};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use warpproof_ptx as ptx;
 
@@ -29,6 +29,41 @@ pub struct Linked {
     pub kernels: Vec<String>,
     /// Functions that are declared, but neither defined here nor provided by the device: they cannot be called.
     pub missing: Vec<String>,
+    /// Functions whose address is in a variable.
+    pub(super) taken: BTreeSet<u32>,
+    /// The directives from which a kernel is decoded, in source order.
+    parts: Vec<Part>,
+}
+
+/// A directive that is read again when a kernel is decoded.
+#[derive(Clone, Debug)]
+struct Part {
+    span: ptx::Span,
+    /// Its name if it is a kernel; other kernels do not need it.
+    kernel: Option<String>,
+}
+
+impl Linked {
+    /// The functions and files of the module without the other kernels.
+    pub(super) fn tree(&self, kernel: &str) -> ptx::Module<'_> {
+        let needed = |part: &&Part| part.kernel.as_ref().is_none_or(|name| name == kernel);
+        let spans: Vec<ptx::Span> = self.parts.iter().filter(needed).map(|part| part.span).collect();
+        // The whole module was parsed without errors before.
+        ptx::parse_parts(&self.text, &spans).0
+    }
+}
+
+/// The parts of a module that decoding reads.
+fn parts(module: &ptx::Module<'_>) -> Vec<Part> {
+    let part = |directive: &ptx::Directive<'_>| match directive {
+        ptx::Directive::Function(function) => {
+            let kernel = function.entry.then(|| function.name.to_owned());
+            Some(Part { span: function.span, kernel })
+        }
+        ptx::Directive::File(file) => Some(Part { span: file.span, kernel: None }),
+        _ => None,
+    };
+    module.directives.iter().filter_map(part).collect()
 }
 
 /// The module's constant memory.
@@ -81,6 +116,24 @@ pub struct Parameter {
 const MAX_CONST: u64 = 64 * 1024;
 /// The maximum size of a variable that is not in device memory.
 const MAX_VARIABLE: u64 = 1 << 24;
+
+/// Adds the functions whose address an initializer holds.
+fn functions_in(
+    initializer: &ptx::Initializer<'_>,
+    symbols: &HashMap<String, Symbol>,
+    out: &mut BTreeSet<u32>,
+) {
+    match initializer {
+        ptx::Initializer::List(items) => items.iter().for_each(|item| functions_in(item, symbols, out)),
+        ptx::Initializer::Symbol(address) | ptx::Initializer::Generic(address) => {
+            if let Some(Symbol::Function(number)) = address.base.and_then(|base| symbols.get(base)) {
+                out.insert(*number);
+            }
+        }
+        ptx::Initializer::Mask { value, .. } => functions_in(value, symbols, out),
+        ptx::Initializer::Constant(_) => {}
+    }
+}
 
 /// Size and alignment of a declared name; `None` for an array without a size.
 pub(super) fn extent(
@@ -140,6 +193,8 @@ pub fn link(text: &str, heap: &mut Heap) -> Result<Linked, Box<Stop>> {
         version: module.version().unwrap_or((0, 0)),
         kernels: Vec::new(),
         missing: Vec::new(),
+        taken: BTreeSet::new(),
+        parts: parts(&module),
     };
     let mut kernels = HashSet::new();
     for function in module.functions() {
@@ -174,6 +229,9 @@ pub fn link(text: &str, heap: &mut Heap) -> Result<Linked, Box<Stop>> {
                 stop.sentence = format!("variable `{}`: {}", name.name, stop.sentence);
                 stop
             })?;
+            if let Some(initializer) = &name.initializer {
+                functions_in(initializer, &linked.symbols, &mut linked.taken);
+            }
             if let (Some(symbol), Some(initializer)) = (placed, &name.initializer) {
                 values.push((symbol, variable, name, initializer));
             }

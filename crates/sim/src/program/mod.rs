@@ -19,7 +19,9 @@ pub(crate) use values::Values;
 use crate::isa::op::{CacheOperator, Semantics};
 use crate::isa::{Args, Op, Run};
 use crate::machine::{CallSite, Callee, Registers, Width, at};
+use crate::memory::Space;
 use crate::stop::{Place, SourceLine};
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -53,8 +55,8 @@ pub struct Program {
     pub params: Vec<Parameter>,
     /// Threads per block the kernel was compiled for: at most (`.maxntid`) and exactly (`.reqntid`).
     pub bounds: LaunchBounds,
-    /// Whether blocks can communicate while they run.
-    pub communicates: bool,
+    /// How blocks can communicate while they run.
+    pub communication: Communication,
     /// Whether it has instructions by which a lane may wait for another lane of its warp: atomics, ordered or volatile
     /// loads, mbarrier tests, sleeping, reading the clock.
     pub lanes_wait: bool,
@@ -64,6 +66,18 @@ pub struct Program {
     dynamic_rows: Vec<(Width, u32, i64)>,
     sources: Vec<Vec<SourceLine>>,
     text: Arc<str>,
+}
+
+/// How the blocks of a kernel can communicate while they run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Communication {
+    /// Not at all.
+    #[default]
+    None,
+    /// Only by atomic operations whose results are unused and whose order does not matter.
+    OrderFree,
+    /// By atomic, volatile or ordered accesses, or by fences.
+    Any,
 }
 
 /// The launch requirements that a kernel declares.
@@ -215,6 +229,14 @@ impl Program {
             | Op::Parameter
             | Op::Refused => false,
         }
+    }
+
+    /// Whether no instruction reads what an atomic operation on global memory returns.
+    fn ignores_atomics(&self) -> bool {
+        let global = |meta: &&Meta| matches!(&meta.op, Op::Atomic(atomic) if atomic.space != Space::Shared);
+        let returned = self.metas.iter().filter(global);
+        let returned: HashSet<(Width, u32)> = returned.flat_map(|meta| meta.writes.iter().copied()).collect();
+        self.metas.iter().all(|meta| meta.reads.iter().all(|row| !returned.contains(row)))
     }
 
     /// What an instruction is; an instruction that stops the launch for a number beyond the program.

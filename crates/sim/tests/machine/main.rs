@@ -4,6 +4,7 @@
 mod barriers;
 mod faults;
 mod meeting;
+mod order_free;
 mod refusals;
 mod reserved;
 mod stack;

@@ -4,6 +4,7 @@ use super::{
     Atomic, Barrier, BarrierOp, Combine, Element, Fence, Load, Mbarrier, MbarrierOp, Op, Scope, Semantics,
     Store, Tile,
 };
+use crate::machine::Type;
 use crate::memory::Space;
 use std::fmt;
 
@@ -287,6 +288,15 @@ impl Atomic {
             Combine::Add | Combine::Min | Combine::Max | Combine::And | Combine::Or | Combine::Xor => true,
             Combine::Inc | Combine::Dec | Combine::Exchange | Combine::CompareAndSwap => false,
         }
+    }
+}
+
+impl Atomic {
+    /// Whether the cell holds the same bits in whichever order several of the same kind happen, and it orders no other
+    /// access. Sums of floating-point numbers depend on the order.
+    pub fn is_order_free(&self) -> bool {
+        let exact = matches!(self.ty, Type::B32 | Type::B64 | Type::U32 | Type::U64 | Type::S32 | Type::S64);
+        self.commutes() && exact && matches!(self.semantics, Semantics::Weak | Semantics::Relaxed)
     }
 }
 
