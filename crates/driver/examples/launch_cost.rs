@@ -16,7 +16,7 @@ use warpproof_cuda::settings::Settings;
 use warpproof_sim::check::Settings as CheckSettings;
 use warpproof_sim::{Buffer, Device, Launch};
 
-/// An empty kernel, and a kernel that adds to each of 256 numbers.
+/// An empty kernel, a kernel that adds to each of 256 numbers, and one that computes for a while.
 const PTX: &str = "
 .version 8.0
 .target sm_75
@@ -41,7 +41,28 @@ const PTX: &str = "
     st.global.f32 [%rd3], %f3;
     ret;
 }
+.visible .entry long(.param .u64 data, .param .u32 rounds)
+{
+    .reg .b64 %rd<4>; .reg .b32 %r<4>; .reg .pred %p;
+    ld.param.u64 %rd1, [data];
+    ld.param.u32 %r1, [rounds];
+    mov.u32 %r2, 0;
+    mov.u32 %r3, %tid.x;
+    mul.wide.u32 %rd2, %r3, 4;
+    add.s64 %rd3, %rd1, %rd2;
+LOOP:
+    add.u32 %r2, %r2, 1;
+    setp.lt.u32 %p, %r2, %r1;
+    @%p bra LOOP;
+    st.global.u32 [%rd3], %r2;
+    ret;
+}
 ";
+
+/// Iterations of the kernel that computes, launches of a thread, and measurements.
+const ROUNDS: u32 = 200_000;
+const OF_A_THREAD: u32 = 20;
+const MEASUREMENTS: u32 = 5;
 
 /// Launches per batch, and number of batches.
 const LAUNCHES: u32 = 200;
@@ -100,6 +121,35 @@ fn direct(device: &mut Device, launch: &Launch, settings: &Settings) -> Result<(
     stop.map_or(Ok(()), |stop| Err(stop.to_string()))
 }
 
+/// The time that some threads take for the same number of launches each, in seconds. Every thread has its own stream and memory.
+fn threads(count: u32, context: usize, kernel: usize) -> Result<f64, String> {
+    let one = move || -> Result<(), String> {
+        let (mut stream, mut data, rounds) = (std::ptr::null_mut(), 0u64, ROUNDS);
+        let context = std::ptr::with_exposed_provenance_mut(context);
+        let kernel = std::ptr::with_exposed_provenance_mut(kernel);
+        // SAFETY: the handles are valid, and the outputs are live variables.
+        unsafe {
+            ok(api::cuCtxSetCurrent(context), "cuCtxSetCurrent")?;
+            ok(api::cuStreamCreate(out(&mut stream), 1), "cuStreamCreate")?;
+            ok(api::cuMemAlloc_v2(out(&mut data), 128), "cuMemAlloc")?;
+        }
+        let arguments: [*const c_void; 2] = [(&raw const data).cast(), (&raw const rounds).cast()];
+        for _ in 0..OF_A_THREAD {
+            let each = from(&arguments).cast();
+            // SAFETY: the arguments match the kernel's parameters.
+            let code = unsafe { api::cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, stream, each, In::none()) };
+            ok(code, "cuLaunchKernel")?;
+        }
+        Ok(())
+    };
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        let all: Vec<_> = (0..count).map(|_| scope.spawn(one)).collect();
+        all.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a thread panicked".to_owned())?)
+    })?;
+    Ok(start.elapsed().as_secs_f64())
+}
+
 fn measure() -> Result<serde_json::Value, String> {
     let settings = Settings::from_env();
     let text = CString::new(PTX).map_err(|error| error.to_string())?;
@@ -147,6 +197,15 @@ fn measure() -> Result<serde_json::Value, String> {
         figures.insert(format!("{name}_library_us"), rounded(best[1]));
         figures.insert(format!("{name}_above_us"), rounded(best[1] - best[0]));
     }
+    let long = function(module, "long")?.expose_provenance();
+    let mut best = [f64::INFINITY; 2];
+    for _ in 0..MEASUREMENTS {
+        for (best, count) in best.iter_mut().zip([1, 2]) {
+            *best = best.min(threads(count, context.expose_provenance(), long)?);
+        }
+    }
+    let ratio = (best[1] / best[0] * 1000.0).round() / 1000.0;
+    figures.insert("two_threads_to_one".to_owned(), serde_json::json!(ratio));
     // SAFETY: the call has no pointer arguments.
     ok(unsafe { api::cuCtxSynchronize() }, "cuCtxSynchronize")?;
     Ok(serde_json::Value::Object(figures))

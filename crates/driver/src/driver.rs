@@ -1,11 +1,12 @@
-//! The state of the process, behind one lock.
+//! The state of the process, behind one lock. The lock is released while a kernel runs (`work.rs`).
 //!
 //! There is one software GPU and one address space for all visible devices: a pointer means the same everywhere, as with unified
 //! addressing. Each topic has its own file; this one combines them and allocates handles.
 
 use std::collections::BTreeMap;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
+use warpproof_sim::SharedDevice;
 use warpproof_sim::memory::Heap;
 
 use crate::abi::{Answer, Error};
@@ -16,7 +17,7 @@ use crate::memory::{Allocation, Pool};
 use crate::module::{Function, Link, Module};
 use crate::report::Report;
 use crate::settings::Settings;
-use crate::stream::{Event, Stream};
+use crate::stream::{Event, Stream, Target};
 
 /// Base of device memory: far from where Linux places programs, libraries and stacks.
 const DEVICE_MEMORY: u64 = 0x1000_0000_0000;
@@ -31,7 +32,7 @@ pub struct Driver {
     /// Whether `cuInit` was called.
     pub initialized: bool,
     /// The software GPU.
-    pub gpu: warpproof_sim::Device,
+    pub gpu: SharedDevice,
     /// The devices visible to programs.
     pub devices: Vec<Visible>,
     /// Contexts.
@@ -60,15 +61,44 @@ pub struct Driver {
     pub executables: BTreeMap<u64, Executable>,
     /// Findings and messages.
     pub report: Report,
+    /// The streams of kernels that run now.
+    pub running: Vec<Target>,
+    /// The number of launches, copies and memsets that use lent host memory now.
+    pub borrowers: usize,
     next: u64,
 }
 
 static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(|| Mutex::new(Driver::new(Settings::from_env())));
 
+/// Signaled when a kernel has ended.
+static ENDED: Condvar = Condvar::new();
+
+/// The state of this process, locked.
+pub type Guard = MutexGuard<'static, Driver>;
+
 /// The state of this process. If a thread panics while it holds the lock, the state stays usable: every change is complete or
 /// harmless.
-pub fn driver() -> MutexGuard<'static, Driver> {
+pub fn driver() -> Guard {
     DRIVER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The state of this process when no kernel runs: for calls that end or free what kernels use.
+pub fn idle() -> Guard {
+    wait(driver(), |driver| !driver.running.is_empty())
+}
+
+/// Waits for the kernels that work of this stream must follow.
+pub fn after_earlier(driver: Guard, target: Target) -> Guard {
+    wait(driver, |driver| driver.must_wait(target))
+}
+
+fn wait(driver: Guard, busy: impl Fn(&Driver) -> bool) -> Guard {
+    ENDED.wait_while(driver, |driver| busy(driver)).unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Tells those that wait that a kernel has ended.
+pub fn ended() {
+    ENDED.notify_all();
 }
 
 impl Driver {
@@ -85,7 +115,7 @@ impl Driver {
             report: Report::new(&settings),
             settings,
             initialized: false,
-            gpu,
+            gpu: SharedDevice::new(gpu),
             devices,
             contexts: BTreeMap::new(),
             primaries,
@@ -99,6 +129,8 @@ impl Driver {
             captures: BTreeMap::new(),
             graphs: BTreeMap::new(),
             executables: BTreeMap::new(),
+            running: Vec::new(),
+            borrowers: 0,
             next: HANDLES,
         }
     }

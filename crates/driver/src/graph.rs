@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::abi::{Answer, Error};
 use crate::driver::Driver;
 use crate::stream::Target;
-use crate::work::{Calls, Work};
+use crate::work::Work;
 
 /// A node.
 #[derive(Clone, Debug)]
@@ -182,7 +182,7 @@ impl Driver {
         let steps = self.executables.get(&executable).ok_or(Error::INVALID_VALUE)?.steps.clone();
         let works: Vec<Work> = steps.into_iter().map(|(_, work)| work).collect();
         if self.streams.get(&target.stream).is_some_and(|stream| stream.capture.is_some()) {
-            self.submit(target, Work::Child(works), &mut Calls::new())?;
+            self.unless_captured(target, Work::Child(works))?;
             return Ok(Vec::new());
         }
         let mut flat = Vec::new();
@@ -293,7 +293,7 @@ impl Driver {
     }
 
     /// Makes a stream wait for an event; the event of a capture adds the stream to that capture.
-    pub fn wait(&mut self, target: Target, event: u64, calls: &mut Calls) -> Answer {
+    pub fn wait(&mut self, target: Target, event: u64) -> Answer {
         self.ready()?;
         let captured = self.events.get(&event).ok_or(Error::INVALID_HANDLE)?.captured.clone();
         let stream = self.streams.get_mut(&target.stream).ok_or(Error::INVALID_HANDLE)?;
@@ -305,7 +305,8 @@ impl Driver {
                 stream.capture = Some(*capture);
             }
         }
-        self.submit(target, Work::Wait(event), calls)
+        // Otherwise there is nothing to wait for: the event is recorded after earlier work has ended.
+        self.unless_captured(target, Work::Wait(event)).map(drop)
     }
 
     /// `cuStreamEndCapture`.

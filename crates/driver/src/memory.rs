@@ -49,6 +49,8 @@ pub struct Allocation {
     pub fresh: bool,
     /// Start of the lent range: page-aligned for registered memory.
     pub lent: u64,
+    /// Whether the heap has a slice of the lent range.
+    pub attached: bool,
 }
 
 /// A memory pool.
@@ -159,8 +161,18 @@ impl Driver {
     fn note(&mut self, base: u64, context: u64, device: usize, size: u64, kind: Kind) -> &mut Allocation {
         let id = self.handle() >> 4;
         let fresh = kind == Kind::Device;
-        let allocation =
-            Allocation { context, device, size, kind, flags: 0, id, pool: None, fresh, lent: base };
+        let allocation = Allocation {
+            context,
+            device,
+            size,
+            kind,
+            flags: 0,
+            id,
+            pool: None,
+            fresh,
+            lent: base,
+            attached: false,
+        };
         self.memory.entry(base).insert_entry(allocation).into_mut()
     }
 
@@ -262,12 +274,17 @@ impl Driver {
         Ok(())
     }
 
-    /// Attaches host memory to the heap for the duration of one launch, copy or memset. The slices end afterwards, because the
-    /// program uses its memory freely in between. Returns whether there is any host memory.
+    /// Attaches host memory to the heap for the duration of a launch, copy or memset. The slices end when no one needs them,
+    /// because the program uses its memory freely in between. Returns whether there is any host memory.
     pub fn attach(&mut self) -> bool {
         let page = wide(host::PAGE);
         let mut any = false;
-        for (base, allocation) in self.memory.iter().filter(|(_, a)| a.kind != Kind::Device) {
+        for (base, allocation) in self.memory.iter_mut().filter(|(_, a)| a.kind != Kind::Device) {
+            any = true;
+            // Its slice exists: another launch needs it.
+            if std::mem::replace(&mut allocation.attached, true) {
+                continue;
+            }
             let from = allocation.lent;
             let length = match allocation.kind {
                 Kind::Registered => (base + allocation.size).next_multiple_of(page) - from,
@@ -275,17 +292,22 @@ impl Driver {
             };
             let Ok(length) = usize::try_from(length) else { continue };
             // SAFETY: it is an allocation of `allocate_host`, or pages that the program promised when it registered them; `detach`
-            // ends the slice before the API call ends.
+            // ends the slice before the last call that needs it ends, and memory is freed only when no kernel runs.
             let lent = unsafe { host::lend(from, length) };
             // This cannot fail: the length is the one it was lent with.
-            any |= self.gpu.memory().attach(from, lent).is_ok();
+            let _ = self.gpu.memory().attach(from, lent);
         }
+        self.borrowers += usize::from(any);
         any
     }
 
-    /// Detaches host memory from the heap.
+    /// Detaches host memory from the heap, unless others need it.
     pub fn detach(&mut self) {
-        self.gpu.memory().detach();
+        self.borrowers = self.borrowers.saturating_sub(1);
+        if self.borrowers == 0 {
+            self.gpu.memory().detach();
+            self.memory.values_mut().for_each(|allocation| allocation.attached = false);
+        }
     }
 
     /// Whether one side of a copy is accessed through the heap.

@@ -126,10 +126,11 @@ impl Driver {
     pub fn load(&mut self, bytes: &[u8], owner: Option<u64>, device: usize) -> Result<u64, (Error, String)> {
         let sm = self.devices[device].sm();
         let text = image::ptx_of(bytes, sm).map_err(|error| (image_error(&error), error.to_string()))?;
-        let before: Vec<u64> = self.gpu.memory().allocations().iter().map(|a| a.base).collect();
+        let before: Vec<u64> = self.gpu.heap().allocations().iter().map(|a| a.base).collect();
         let loaded = self.gpu.load(&text);
-        let after = self.gpu.memory().allocations().iter().map(|a| a.base);
-        let variables: Vec<u64> = after.filter(|base| before.binary_search(base).is_err()).collect();
+        let after: Vec<u64> = self.gpu.heap().allocations().iter().map(|a| a.base).collect();
+        let variables: Vec<u64> =
+            after.into_iter().filter(|base| before.binary_search(base).is_err()).collect();
         let loaded = match loaded {
             Ok(loaded) => loaded,
             Err(stop) => {
@@ -243,7 +244,8 @@ impl Driver {
     pub fn variable_at(&self, address: u64) -> Option<(u64, u64)> {
         let all = self.modules.values().flat_map(|module| &module.variables);
         let base = all.filter(|base| **base <= address).max()?;
-        let allocations = self.gpu.heap().allocations();
+        let heap = self.gpu.heap();
+        let allocations = heap.allocations();
         let at = allocations.binary_search_by_key(base, |a| a.base).ok()?;
         let size = allocations[at].size();
         (address - base < size).then_some((*base, size))
@@ -258,8 +260,18 @@ impl Driver {
         let (kind, flags, pool) = (Kind::Device, 0, None);
         // Allocation IDs share their numbers with handles; the base address is not a handle, so it is unique.
         let id = base;
-        let allocation =
-            Allocation { context, device, size, kind, flags, id, pool, fresh: false, lent: base };
+        let allocation = Allocation {
+            context,
+            device,
+            size,
+            kind,
+            flags,
+            id,
+            pool,
+            fresh: false,
+            lent: base,
+            attached: false,
+        };
         Some((base, allocation))
     }
 

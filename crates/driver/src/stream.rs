@@ -1,7 +1,7 @@
 //! Streams and events.
 //!
-//! Work runs when it is submitted, so a stream never has pending work, and waiting only returns an error if one occurred. Events
-//! store the device time at which they were recorded.
+//! Work runs when it is submitted, in the thread that submits it. A stream has pending work only while another thread submits
+//! to it. Events store the device time at which they were recorded.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -42,6 +42,8 @@ thread_local! {
     static OWN: RefCell<BTreeMap<u64, u64>> = const { RefCell::new(BTreeMap::new()) };
 }
 
+/// `CU_STREAM_NON_BLOCKING`.
+const NON_BLOCKING: u32 = 1;
 /// `CU_EVENT_DISABLE_TIMING`.
 const DISABLE_TIMING: u32 = 2;
 
@@ -116,7 +118,20 @@ impl Driver {
         Ok(())
     }
 
-    /// `cuStreamSynchronize`, `cuStreamQuery`: no work is pending, so this only returns the context's error.
+    /// Whether a stream must wait for a kernel that runs now: one of the same stream; the legacy default stream and blocking
+    /// streams wait for each other.
+    pub fn must_wait(&self, target: Target) -> bool {
+        let blocking = |target: &Target| {
+            self.streams.get(&target.stream).is_some_and(|stream| stream.flags & NON_BLOCKING == 0)
+        };
+        self.running.iter().any(|other| {
+            other.stream == target.stream
+                || other.context == target.context
+                    && (other.legacy && blocking(&target) || target.legacy && blocking(other))
+        })
+    }
+
+    /// `cuStreamSynchronize`, `cuStreamQuery` when no work is pending: only returns the context's error.
     pub fn synchronize(&mut self, handle: u64) -> Answer {
         let target = self.target(handle)?;
         let capture = self.streams.get(&target.stream).and_then(|stream| stream.capture);

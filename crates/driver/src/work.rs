@@ -1,16 +1,18 @@
 //! Work of streams and graphs: launches, copies, memsets, host functions, events.
 
 use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use warpproof_model::bound::bounds;
-use warpproof_model::{Usage, work};
+use warpproof_model::{Device, Usage, work};
 use warpproof_sim::check::{Finding, Settings as CheckSettings, Severity};
 use warpproof_sim::count::CountSettings;
-use warpproof_sim::{Blame, Launch, Stop, StopKind};
+use warpproof_sim::{Blame, Launch, SharedDevice, Stop, StopKind};
 
 use crate::abi::{Answer, Error};
 use crate::clock;
-use crate::driver::Driver;
+use crate::driver::{self, Driver, Guard, after_earlier, ended};
 use crate::memory::{Copy, Kind, Set};
 use crate::stream::Target;
 
@@ -81,35 +83,147 @@ fn failed(stop: &Stop) -> Error {
     }
 }
 
+/// Submits work to a stream: it runs immediately, or becomes a node if the stream is capturing.
+pub fn submit(mut driver: Guard, target: Target, work: Work, calls: &mut Calls) -> Answer {
+    match driver.unless_captured(target, work)? {
+        Some(work) => perform(driver, target, &work, calls),
+        None => Ok(()),
+    }
+}
+
+/// Performs work after earlier work of its stream. The lock is released while a kernel runs.
+pub fn perform(driver: Guard, target: Target, work: &Work, calls: &mut Calls) -> Answer {
+    step(driver, target, work, calls).1
+}
+
+fn step(driver: Guard, target: Target, work: &Work, calls: &mut Calls) -> (Guard, Answer) {
+    let mut driver = after_earlier(driver, target);
+    match work {
+        Work::Child(all) => {
+            for work in all {
+                let answer;
+                (driver, answer) = step(driver, target, work, calls);
+                if answer.is_err() {
+                    return (driver, answer);
+                }
+            }
+            (driver, Ok(()))
+        }
+        Work::Launch(call) => launch(driver, target, call),
+        work => {
+            let attached = matches!(work, Work::Copy(_) | Work::Set(_)) && driver.attach();
+            let answer = driver.perform_here(target, work, calls);
+            if attached {
+                driver.detach();
+            }
+            (driver, answer)
+        }
+    }
+}
+
+/// Performs a launch; the lock is released while the kernel runs.
+fn launch(mut driver: Guard, target: Target, call: &LaunchCall) -> (Guard, Answer) {
+    let job = match driver.prepare(target, call) {
+        Ok(job) => job,
+        Err(error) => return (driver, Err(error)),
+    };
+    driver.running.push(target);
+    let attached = driver.attach();
+    drop(driver);
+    // A panic must not leave the kernel among those that run, or others would wait for it forever.
+    let done = catch_unwind(AssertUnwindSafe(|| job.execute()));
+    let mut driver = driver::driver();
+    if let Some(place) = driver.running.iter().position(|other| *other == target) {
+        driver.running.swap_remove(place);
+    }
+    if attached {
+        driver.detach();
+    }
+    ended();
+    let answer = match done {
+        Ok(done) => driver.complete(target, call, &job, done),
+        Err(_) => Err(Error::UNKNOWN),
+    };
+    (driver, answer)
+}
+
+/// A launch that is ready to run without the driver.
+#[derive(Debug)]
+struct Job {
+    gpu: SharedDevice,
+    model: &'static Device,
+    launch: Launch,
+    name: String,
+    text: Arc<str>,
+    usage: Usage,
+    /// What is checked; `None` if nothing is.
+    checks: Option<CheckSettings>,
+    schedules: Option<u32>,
+    /// Whether the time is predicted instead of the launch being checked.
+    model_clock: bool,
+}
+
+/// What a launch gave.
+#[derive(Debug)]
+struct Done {
+    findings: Vec<Finding>,
+    stop: Option<Box<Stop>>,
+    /// Predicted.
+    picoseconds: u64,
+    output: Vec<u8>,
+}
+
+impl Job {
+    /// Runs the launch, with checks if enabled.
+    fn execute(&self) -> Done {
+        if self.model_clock {
+            // Counting and checking use two different observers; a launch that is timed is not checked.
+            let counted = self.gpu.count(&self.launch, &CountSettings::default());
+            let work = work::of(self.model, &counted.counters, self.usage, None, &mut Vec::new());
+            let time = bounds(self.model, &work).map_or(0.0, |bounds| bounds.warm_us());
+            #[expect(
+                clippy::as_conversions,
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "the float is rounded to the nearest picosecond"
+            )]
+            let time = (time * 1e6) as u64;
+            return Done {
+                findings: Vec::new(),
+                stop: counted.outcome.stop,
+                picoseconds: clock::LAUNCH_PS + time,
+                output: counted.outcome.output,
+            };
+        }
+        let (findings, outcome) = match &self.checks {
+            None => (Vec::new(), self.gpu.run(&self.launch)),
+            Some(checks) => {
+                let checked = self.gpu.check_schedules(&self.launch, checks, self.schedules, 0).checked;
+                (checked.findings, checked.outcome)
+            }
+        };
+        let picoseconds = clock::LAUNCH_PS + clock::issue_ps(self.model, outcome.instructions);
+        Done { findings, stop: outcome.stop, picoseconds, output: outcome.output }
+    }
+}
+
 impl Driver {
-    /// Submits work to a stream: it runs immediately, or becomes a node if the stream is capturing.
-    pub fn submit(&mut self, target: Target, work: Work, calls: &mut Calls) -> Answer {
+    /// Adds work to the capture of its stream; returns it if the stream is not capturing.
+    pub fn unless_captured(&mut self, target: Target, work: Work) -> Answer<Option<Work>> {
         if let Some(capture) = self.streams.get(&target.stream).and_then(|stream| stream.capture) {
-            return self.captured(capture, target.stream, work);
+            return self.captured(capture, target.stream, work).map(|()| None);
         }
         if let Some(capture) = self.captured_blocking(target.context).filter(|_| target.legacy) {
             self.invalidate(capture);
             return Err(Error::STREAM_CAPTURE_IMPLICIT);
         }
-        self.perform(target, &work, calls)
-    }
-
-    /// Performs work, with host memory attached to the heap.
-    pub fn perform(&mut self, target: Target, work: &Work, calls: &mut Calls) -> Answer {
-        let reaches = matches!(work, Work::Launch(_) | Work::Copy(_) | Work::Set(_));
-        let attached = reaches && self.attach();
-        let answer = self.perform_here(target, work, calls);
-        if attached {
-            self.detach();
-        }
-        answer
+        Ok(Some(work))
     }
 
     fn perform_here(&mut self, target: Target, work: &Work, calls: &mut Calls) -> Answer {
         match work {
-            // Earlier work is already complete, so there is nothing to wait for.
-            Work::Empty | Work::Wait(_) => {}
-            Work::Launch(call) => return self.launch(target, call),
+            // Earlier work is already complete, so there is nothing to wait for. `step` takes the others apart.
+            Work::Empty | Work::Wait(_) | Work::Launch(_) | Work::Child(_) => {}
             Work::Copy(copy) => {
                 let bytes = self.copy(copy)?;
                 let model = self.devices[target.device].model;
@@ -129,11 +243,6 @@ impl Driver {
                 let event = self.events.get_mut(event).ok_or(Error::INVALID_HANDLE)?;
                 event.recorded = Some((target.device, now));
                 event.captured = None;
-            }
-            Work::Child(all) => {
-                for work in all {
-                    self.perform(target, work, calls)?;
-                }
             }
             Work::Free(base) => self.release_memory(*base)?,
         }
@@ -183,8 +292,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Performs a launch.
-    fn launch(&mut self, target: Target, call: &LaunchCall) -> Answer {
+    /// Everything that a launch needs.
+    fn prepare(&mut self, target: Target, call: &LaunchCall) -> Answer<Job> {
         self.admit(target.device, call)?;
         let function = self.function(call.function)?;
         let module = self.module(function.module)?;
@@ -196,20 +305,42 @@ impl Driver {
         if let Some((base, size)) = module.constants {
             launch = launch.constants(self.gpu.heap().read(base, size).unwrap_or_default().to_vec());
         }
-        let name = function.name.clone();
-        let text = module.loaded.linked().text.clone();
-        let usage = Usage {
-            registers: function.registers(),
-            static_shared: function.static_shared(),
-            dynamic_shared: call.shared,
-            barriers: 1,
+        let settings = &self.settings;
+        let checks = (!settings.checks.is_empty()).then(|| CheckSettings {
+            checks: settings.checks.clone(),
+            buffers: self.roles(),
+            ..CheckSettings::default()
+        });
+        // Host memory cannot be restored between schedules, because the program may use it meanwhile: only one schedule then.
+        let lent = self.memory.values().any(|allocation| allocation.kind != Kind::Device);
+        let job = Job {
+            gpu: self.gpu.clone(),
+            model: self.devices[target.device].model,
+            launch,
+            name: function.name.clone(),
+            text: module.loaded.linked().text.clone(),
+            usage: Usage {
+                registers: function.registers(),
+                static_shared: function.static_shared(),
+                dynamic_shared: call.shared,
+                barriers: 1,
+            },
+            checks,
+            schedules: if lent { Some(1) } else { settings.schedules },
+            model_clock: settings.model_clock,
         };
-        let (findings, stop, picoseconds, output) = self.execute(target.device, &launch, usage);
+        // Memory that others allocate meanwhile stays unwritten.
         self.touched();
+        Ok(job)
+    }
+
+    /// Records what a launch gave.
+    fn complete(&mut self, target: Target, call: &LaunchCall, job: &Job, done: Done) -> Answer {
+        let Done { findings, stop, picoseconds, output } = done;
         self.advance(target.device, picoseconds);
         self.report.print(&output);
         let wrong = findings.iter().any(|finding| finding.severity == Severity::Error);
-        self.report.launched(&name, &text, call, &findings, stop.as_deref());
+        self.report.launched(&job.name, &job.text, call, &findings, stop.as_deref());
         let error = match stop {
             Some(stop) => {
                 let error = failed(&stop);
@@ -227,46 +358,5 @@ impl Driver {
             }
         }
         Ok(())
-    }
-
-    /// Runs a launch, with checks if enabled; returns findings, the stop, the predicted time and the printed output.
-    fn execute(
-        &mut self,
-        device: usize,
-        launch: &Launch,
-        usage: Usage,
-    ) -> (Vec<Finding>, Option<Box<Stop>>, u64, Vec<u8>) {
-        let model = self.devices[device].model;
-        let settings = &self.settings;
-        if settings.model_clock {
-            // Counting and checking use two different observers; a launch that is timed is not checked.
-            let counted = self.gpu.count(launch, &CountSettings::default());
-            let work = work::of(model, &counted.counters, usage, None, &mut Vec::new());
-            let time = bounds(model, &work).map_or(0.0, |bounds| bounds.warm_us());
-            #[expect(
-                clippy::as_conversions,
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "the float is rounded to the nearest picosecond"
-            )]
-            let time = (time * 1e6) as u64;
-            return (Vec::new(), counted.outcome.stop, clock::LAUNCH_PS + time, counted.outcome.output);
-        }
-        let (findings, outcome) = if settings.checks.is_empty() {
-            (Vec::new(), self.gpu.run(launch))
-        } else {
-            let checks = CheckSettings {
-                checks: settings.checks.clone(),
-                buffers: self.roles(),
-                ..CheckSettings::default()
-            };
-            // Host memory cannot be restored between schedules, because the program may use it meanwhile: only one schedule then.
-            let lent = self.memory.values().any(|allocation| allocation.kind != Kind::Device);
-            let schedules = if lent { Some(1) } else { self.settings.schedules };
-            let checked = self.gpu.check_schedules(launch, &checks, schedules, 0).checked;
-            (checked.findings, checked.outcome)
-        };
-        let time = clock::LAUNCH_PS + clock::issue_ps(model, outcome.instructions);
-        (findings, outcome.stop, time, outcome.output)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cooperative;
 use crate::machine::{self, Collect, Grid, Guide, Limits, Listen, Outcome};
-use crate::memory::{Heap, HeapError, MAX_SHARED};
+use crate::memory::{CommonHeap, Heap, HeapError, MAX_SHARED, Memory, Reading};
 use crate::observe::Observer;
 use crate::program::{self, ConstantBank, Linked, Program};
 use crate::schedule::Schedule;
@@ -16,6 +16,8 @@ use std::sync::{Arc, Mutex};
 #[derive(Debug)]
 pub struct Device {
     heap: Heap,
+    /// Memory of launches, instead of its own, if other devices use it too.
+    common: Option<Arc<CommonHeap>>,
     level: Level,
     threads: usize,
     /// How warps take turns.
@@ -140,6 +142,7 @@ impl Device {
     pub fn new() -> Device {
         Device {
             heap: Heap::new(DEFAULT_MEMORY),
+            common: None,
             level: Level::detect(),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             schedule: Schedule::default(),
@@ -230,6 +233,25 @@ impl Device {
         &self.heap
     }
 
+    /// The memory of launches, which does not change meanwhile.
+    pub(crate) fn reading(&self) -> Reading<'_> {
+        match &self.common {
+            Some(common) => Reading::Common(common.read()),
+            None => Reading::Own(&self.heap),
+        }
+    }
+
+    /// A device with these settings and no memory.
+    pub(crate) fn without_memory(&self, limits: Limits) -> Device {
+        let Device { level, threads, schedule, .. } = *self;
+        Device { heap: Heap::new(0), common: None, level, threads, schedule, limits }
+    }
+
+    /// A device with these settings whose launches use memory that others use too.
+    pub(crate) fn with_common(&self, memory: Arc<CommonHeap>, limits: Limits) -> Device {
+        Device { common: Some(memory), ..self.without_memory(limits) }
+    }
+
     /// The vector instructions it uses.
     pub(crate) fn level(&self) -> Level {
         self.level
@@ -294,7 +316,11 @@ impl Device {
             observed,
             limits: self.limits,
         };
-        let mut outcome = machine::run(&grid, &mut self.heap, self.threads, guide, listen, collect);
+        let memory = match &self.common {
+            Some(common) => Memory::Common(common),
+            None => Memory::Own(&mut self.heap),
+        };
+        let mut outcome = machine::run(&grid, memory, self.threads, guide, listen, collect);
         match workspace {
             // It is live: only this code frees it.
             Some(address) => self.heap.free(address).unwrap_or_default(),
@@ -411,6 +437,11 @@ impl Launch {
             words.map(|(offset, word)| (offset, u64::from_le_bytes(*word)))
         });
         words.collect()
+    }
+
+    /// Whether all blocks run at the same time.
+    pub(crate) fn is_cooperative(&self) -> bool {
+        self.cooperative
     }
 
     /// Blocks in each dimension.

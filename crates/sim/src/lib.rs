@@ -60,8 +60,10 @@ pub mod stop;
 
 mod cooperative;
 mod device;
+mod shared_device;
 
 pub use device::{Argument, Buffer, Device, Element, Extent, Kernel, Launch, Module};
 pub use machine::{Limits, Outcome};
+pub use shared_device::SharedDevice;
 pub use simd::Level;
 pub use stop::{Blame, Stop, StopKind};

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::{In, Out, driver, handle, number};
+use super::{In, Out, driver, handle, idle, number};
 use crate::abi::{Error, Handle};
 use crate::context::{pop, push, replace, top};
 
@@ -42,7 +42,7 @@ api! {
 api! {
     /// Destroys a context and everything it owns.
     fn cuCtxDestroy | cuCtxDestroy_v2 => (context: Handle) {
-        driver().destroy_context(number(context))
+        idle().destroy_context(number(context))
     }
 }
 
@@ -137,9 +137,9 @@ api! {
 }
 
 api! {
-    /// Waits for the current context. All work is already complete, so this only returns the context's error.
+    /// Waits for the current context: for kernels that other threads launched.
     fn cuCtxSynchronize => () {
-        let driver = driver();
+        let driver = idle();
         let (_, context) = driver.current()?;
         if driver.captures.values().any(|capture| capture.context == context && capture.mode == 0) {
             return Err(Error::STREAM_CAPTURE_UNSUPPORTED);
@@ -151,7 +151,7 @@ api! {
 api! {
     /// Waits for a given context.
     fn cuCtxSynchronize_v2 => (context: Handle) {
-        let driver = driver();
+        let driver = idle();
         let error = if context.is_null() { driver.current_any()?.2.error } else { driver.context(number(context))?.error };
         error.map_or(Ok(()), Err)
     }

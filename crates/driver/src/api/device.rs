@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use super::{In, Out, driver, handle};
+use super::{In, Out, driver, handle, idle};
 use crate::abi::{Error, Handle};
 
 api! {
@@ -157,14 +157,14 @@ api! {
 api! {
     /// Releases one reference to the primary context.
     fn cuDevicePrimaryCtxRelease | cuDevicePrimaryCtxRelease_v2 => (device: c_int) {
-        driver().release_primary(device)
+        idle().release_primary(device)
     }
 }
 
 api! {
     /// Destroys everything the primary context owns.
     fn cuDevicePrimaryCtxReset | cuDevicePrimaryCtxReset_v2 => (device: c_int) {
-        driver().reset_primary(device)
+        idle().reset_primary(device)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::{In, Out, address, driver, handle, submit};
+use super::{In, Out, address, driver, handle, idle, submit};
 use crate::abi::{Answer, Error, Handle};
 use crate::memory::Kind;
 use crate::work::Work;
@@ -46,7 +46,7 @@ api! {
 api! {
     /// Frees device or managed memory.
     fn cuMemFree_v2 => (base: u64) {
-        let mut driver = driver();
+        let mut driver = idle();
         driver.current()?;
         if base == 0 {
             return Ok(());
@@ -93,7 +93,7 @@ api! {
 api! {
     /// Frees pinned memory.
     fn cuMemFreeHost => (pointer: *mut c_void) {
-        let mut driver = driver();
+        let mut driver = idle();
         driver.current()?;
         if pointer.is_null() {
             return Ok(());
@@ -112,7 +112,7 @@ api! {
 api! {
     /// Unpins memory of the program.
     fn cuMemHostUnregister => (pointer: *mut c_void) {
-        let mut driver = driver();
+        let mut driver = idle();
         driver.current()?;
         driver.free_memory(address(pointer), &[Kind::Registered]).map_err(|_| Error::HOST_MEMORY_NOT_REGISTERED)
     }

@@ -58,8 +58,8 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::abi::{Answer, Error, Handle};
-use crate::driver::driver;
-use crate::work::{Calls, Work};
+use crate::driver::{driver, idle};
+use crate::work::{self, Calls, Work};
 
 thread_local! {
     /// Whether the current call uses the per-thread default stream.
@@ -114,7 +114,7 @@ fn submit(stream: Handle, work: Work) -> Answer {
     {
         let mut driver = driver();
         let target = driver.target(stream)?;
-        driver.submit(target, work, &mut calls)?;
+        work::submit(driver, target, work, &mut calls)?;
     }
     make(calls);
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use super::{In, Out, driver, handle, number};
+use super::{In, Out, driver, handle, idle, number};
 use crate::abi::{Answer, Error, Handle};
 use crate::image;
 
@@ -109,7 +109,7 @@ api! {
 api! {
     /// Unloads a module.
     fn cuModuleUnload => (module: Handle) {
-        let mut driver = driver();
+        let mut driver = idle();
         driver.current()?;
         driver.unload(number(module))
     }
@@ -208,7 +208,7 @@ api! {
 api! {
     /// Unloads a library.
     fn cuLibraryUnload => (library: Handle) {
-        let mut driver = driver();
+        let mut driver = idle();
         driver.ready()?;
         driver.unload(number(library))
     }

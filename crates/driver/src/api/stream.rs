@@ -4,7 +4,8 @@ use std::ffi::{c_int, c_void};
 
 use super::{In, Out, driver, handle, make, number, stream_number, submit};
 use crate::abi::{Answer, Error, Handle};
-use crate::work::{Calls, HostCall, Work};
+use crate::driver::after_earlier;
+use crate::work::{self, Calls, HostCall, Work};
 
 api! {
     /// Creates a stream.
@@ -36,9 +37,21 @@ api! {
 }
 
 api! {
-    /// Waits for a stream. All work is already complete, so this only returns the context's error.
-    fn cuStreamSynchronize | cuStreamSynchronize_ptsz | cuStreamQuery | cuStreamQuery_ptsz => (stream: Handle) {
-        driver().synchronize(stream_number(stream))
+    /// Waits for a stream: for kernels that other threads launched into it.
+    fn cuStreamSynchronize | cuStreamSynchronize_ptsz => (stream: Handle) {
+        let mut driver = driver();
+        let target = driver.target(stream_number(stream))?;
+        after_earlier(driver, target).synchronize(stream_number(stream))
+    }
+}
+
+api! {
+    /// Whether the work of a stream is complete.
+    fn cuStreamQuery | cuStreamQuery_ptsz => (stream: Handle) {
+        let mut driver = driver();
+        let target = driver.target(stream_number(stream))?;
+        driver.synchronize(stream_number(stream))?;
+        if driver.must_wait(target) { Err(Error::NOT_READY) } else { Ok(()) }
     }
 }
 
@@ -51,7 +64,7 @@ api! {
         let stream = stream_number(stream);
         let mut driver = driver();
         let target = driver.target(stream)?;
-        driver.wait(target, number(event), &mut Calls::new())
+        driver.wait(target, number(event))
     }
 }
 
@@ -311,12 +324,12 @@ api! {
         for work in works {
             let mut calls = Calls::new();
             {
-                let mut driver = driver();
+                let driver = driver();
                 // After an error no more work runs; a later call returns the error.
                 if driver.contexts.get(&target.context).is_none_or(|context| context.error.is_some()) {
                     break;
                 }
-                driver.perform(target, &work, &mut calls)?;
+                work::perform(driver, target, &work, &mut calls)?;
             }
             // A host function must see the results of earlier nodes, and later nodes must see its results.
             make(calls);

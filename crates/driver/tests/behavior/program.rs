@@ -124,6 +124,19 @@ pub(crate) const PTX: &str = "
     st.global.f32 [%rd3], %f3;
     ret;
 }
+.visible .entry long(.param .u64 data, .param .u32 rounds)
+{
+    .reg .b64 %rd<2>; .reg .b32 %r<3>; .reg .pred %p;
+    ld.param.u64 %rd1, [data];
+    ld.param.u32 %r1, [rounds];
+    mov.u32 %r2, 0;
+LOOP:
+    add.u32 %r2, %r2, 1;
+    setp.lt.u32 %p, %r2, %r1;
+    @%p bra LOOP;
+    st.global.u32 [%rd1], %r2;
+    ret;
+}
 .visible .entry scale(.param .u64 data, .param .u32 number)
 {
     .reg .b64 %rd<4>; .reg .b32 %r<3>; .reg .f32 %f<4>;

@@ -1,9 +1,11 @@
 //! Many concurrent threads.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use warpproof_cuda::api;
 
-use crate::ok;
 use crate::program::{PTX, download, kernel, launch, null, out, start, upload};
+use crate::{answer, ok};
 
 #[test]
 fn ten_threads_on_ten_streams_lose_no_result() {
@@ -28,5 +30,91 @@ fn ten_threads_on_ten_streams_lose_no_result() {
                 );
             });
         }
+    });
+}
+
+/// Enough that another thread makes a few calls meanwhile.
+const ROUNDS: u32 = 4_000_000;
+
+/// Runs the kernel `long` in a thread and stream of its own, and meanwhile `others` with the stream and whether it has ended.
+fn beside_a_long_kernel(flags: u32, others: impl Fn(*mut std::ffi::c_void, &AtomicBool)) {
+    let context = start().expose_provenance();
+    let long = kernel(PTX, "long").expose_provenance();
+    let mut stream = null();
+    ok!(api::cuStreamCreate(out(&mut stream), flags));
+    let data = upload(&[0.0]);
+    let handle = stream.expose_provenance();
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            ok!(api::cuCtxSetCurrent(std::ptr::with_exposed_provenance_mut(context)));
+            let stream = std::ptr::with_exposed_provenance_mut(handle);
+            let function = std::ptr::with_exposed_provenance_mut(long);
+            assert_eq!(launch(function, 1, data, ROUNDS, stream), 0);
+            ended.store(true, Ordering::SeqCst);
+        });
+        // The kernel has begun; the call is answered although it runs.
+        while answer!(api::cuStreamQuery(stream)) == 0 {
+            assert!(!ended.load(Ordering::SeqCst), "the driver answered only when the kernel had ended");
+            std::thread::yield_now();
+        }
+        others(stream, &ended);
+    });
+    assert_eq!(download(data, 1)[0].to_bits(), ROUNDS);
+}
+
+#[test]
+fn other_threads_are_served_while_a_kernel_runs() {
+    beside_a_long_kernel(1, |stream, ended| {
+        let add = kernel(PTX, "add");
+        let mut own = null();
+        ok!(api::cuStreamCreate(out(&mut own), 1));
+        let mut event = null();
+        ok!(api::cuEventCreate(out(&mut event), 0));
+        ok!(api::cuEventRecord(event, own));
+        assert_eq!(answer!(api::cuStreamQuery(own)), 0);
+        assert_eq!(answer!(api::cuEventQuery(event)), 0);
+        // CUDA_ERROR_NOT_READY
+        assert_eq!(answer!(api::cuStreamQuery(stream)), 600);
+        assert!(!ended.load(Ordering::SeqCst));
+        // A kernel of an independent stream.
+        let data = upload(&[1.0; 32]);
+        assert_eq!(launch(add, 32, data, 2, own), 0);
+        assert_eq!(download(data, 32), [3.0; 32]);
+    });
+}
+
+#[test]
+fn work_of_the_same_stream_waits_for_the_kernel() {
+    beside_a_long_kernel(1, |stream, ended| {
+        let mut event = null();
+        ok!(api::cuEventCreate(out(&mut event), 0));
+        ok!(api::cuEventRecord(event, stream));
+        assert_eq!(answer!(api::cuStreamQuery(stream)), 0);
+        // The other thread has only to return.
+        while !ended.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+    });
+}
+
+#[test]
+fn the_legacy_default_stream_waits_for_blocking_streams() {
+    beside_a_long_kernel(0, |stream, _| {
+        let add = kernel(PTX, "add");
+        let mut data = 0;
+        ok!(api::cuMemAlloc_v2(out(&mut data), 4));
+        assert_eq!(launch(add, 1, data, 2, null()), 0);
+        assert_eq!(answer!(api::cuStreamQuery(stream)), 0);
+    });
+}
+
+#[test]
+fn memory_is_freed_after_the_kernel_that_may_use_it() {
+    beside_a_long_kernel(1, |stream, _| {
+        let mut data = 0;
+        ok!(api::cuMemAlloc_v2(out(&mut data), 4));
+        ok!(api::cuMemFree_v2(data));
+        assert_eq!(answer!(api::cuStreamQuery(stream)), 0);
     });
 }

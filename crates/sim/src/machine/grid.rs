@@ -11,7 +11,7 @@ use super::guided::{self, Guide};
 use super::residency::Residency;
 use super::spin::{Look, Spin, Suspicion};
 use super::turns::Turns;
-use crate::memory::{Global, Heap, Overlay};
+use crate::memory::{Global, Heap, Memory, Overlay};
 use crate::observe::Observer;
 use crate::program::{Communication, Program, RESERVED_SHARED, SpecialKind};
 use crate::schedule::{Blocks, Schedule};
@@ -225,7 +225,7 @@ pub type Collect<'a> = &'a mut dyn FnMut(Box<dyn Observer>);
 /// Runs a launch on `threads` host threads, or on one thread in the order that a guide chooses.
 pub fn run(
     grid: &Grid<'_>,
-    heap: &mut Heap,
+    mut memory: Memory<'_>,
     threads: usize,
     guide: Option<&mut dyn Guide>,
     listen: Listen<'_>,
@@ -251,17 +251,17 @@ pub fn run(
         return Outcome { stop: Some(Box::new(stop)), ..Outcome::default() };
     }
     if let Some(guide) = guide {
-        guided::run(grid, heap, count, guide, listen, collect)
-    } else if grid.takes_turns() || count == 1 {
-        run_in_turns(grid, heap, count, listen, collect)
+        guided::run(grid, &mut memory.write(), count, guide, listen, collect)
+    } else if grid.takes_turns() || count == 1 && !memory.is_common() {
+        run_in_turns(grid, &mut memory.write(), count, listen, collect)
     } else {
-        run_in_waves(grid, heap, count, threads.max(1), listen, collect)
+        run_in_waves(grid, memory, count, threads.max(1), listen, collect)
     }
 }
 
 fn run_in_waves(
     grid: &Grid<'_>,
-    heap: &mut Heap,
+    mut memory: Memory<'_>,
     count: u32,
     threads: usize,
     listen: Listen<'_>,
@@ -283,7 +283,8 @@ fn run_in_waves(
         let spent = AtomicU64::new(0);
         let over = AtomicBool::new(false);
         let slots: Vec<Mutex<Option<Watched>>> = (0..size).map(|_| Mutex::new(None)).collect();
-        let base: &Heap = heap;
+        let reading = memory.read();
+        let base: &Heap = &reading;
         let work = || {
             let mut spare = Spare::default();
             loop {
@@ -316,6 +317,8 @@ fn run_in_waves(
                 }
             });
         }
+        drop(reading);
+        let mut heap = memory.write();
         for slot in slots {
             let Ok(Some((finished, watch))) = slot.into_inner() else {
                 outcome.stop =
@@ -325,7 +328,7 @@ fn run_in_waves(
             outcome.instructions += finished.instructions;
             used = used.saturating_add(finished.instructions).saturating_add(cost);
             outcome.output.extend(finished.output);
-            finished.overlay.merge_into(heap);
+            finished.overlay.merge_into(&mut heap);
             if let Some(watch) = watch {
                 collect(watch);
             }

@@ -120,7 +120,7 @@ impl Entrances {
             bases: Vec::new(),
         };
         if allowed.without(Sources::ADDRESS) == allowed {
-            entrances.find_addresses(device.heap(), launch, &program, facts);
+            entrances.find_addresses(&device.reading(), launch, &program, facts);
         }
         for pc in 0..program.metas.len() {
             let own = named(&program.metas[pc]).without(allowed);

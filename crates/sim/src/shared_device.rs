@@ -1,0 +1,107 @@
+//! A device that several threads use at the same time.
+
+use crate::check::{self, Schedules, schedules_needed};
+use crate::count::{CountSettings, Counted};
+use crate::device::{Device, Launch, Module};
+use crate::machine::{Limits, Outcome};
+use crate::memory::{CommonHeap, Heap};
+use crate::program::Communication;
+use crate::stop::Stop;
+use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
+
+/// A device that several threads use at the same time; clones share its memory.
+///
+/// Launches of different threads overlap: each reads memory as it was when its wave of blocks began, and what it writes is
+/// visible to others when the wave ends, as with kernels of independent streams. A launch whose blocks communicate, or that
+/// is checked under several schedules, runs alone.
+#[derive(Clone, Debug)]
+pub struct SharedDevice {
+    heap: Arc<CommonHeap>,
+    /// Settings of launches, without memory.
+    settings: Arc<Device>,
+    /// What a launch may use.
+    pub limits: Limits,
+}
+
+impl SharedDevice {
+    /// Takes over a device with its memory and settings.
+    pub fn new(mut device: Device) -> SharedDevice {
+        let heap = std::mem::replace(device.memory(), Heap::new(0));
+        let limits = device.limits;
+        SharedDevice { heap: Arc::new(CommonHeap::new(heap)), settings: Arc::new(device), limits }
+    }
+
+    /// Its memory, for reading.
+    pub fn heap(&self) -> RwLockReadGuard<'_, Heap> {
+        self.heap.read()
+    }
+
+    /// Its memory. Waits until the waves of all launches have ended.
+    pub fn memory(&self) -> RwLockWriteGuard<'_, Heap> {
+        self.heap.write()
+    }
+
+    /// As [`Device::load`].
+    pub fn load(&self, ptx: &str) -> Result<Module, Box<Stop>> {
+        self.alone(|device| device.load(ptx))
+    }
+
+    /// As [`Device::run`].
+    pub fn run(&self, launch: &Launch) -> Outcome {
+        self.with(needs_turns(launch, false), |device| device.run(launch))
+    }
+
+    /// As [`Device::count`].
+    pub fn count(&self, launch: &Launch, settings: &CountSettings) -> Counted {
+        self.with(needs_turns(launch, true), |device| device.count(launch, settings))
+    }
+
+    /// As [`Device::check_schedules`].
+    pub fn check_schedules(
+        &self,
+        launch: &Launch,
+        settings: &check::Settings,
+        count: Option<u32>,
+        seed: u64,
+    ) -> Schedules {
+        // Memory is restored between schedules.
+        let alone = needs_turns(launch, true) || count.unwrap_or_else(|| schedules_needed(launch)) > 1;
+        self.with(alone, |device| device.check_schedules(launch, settings, count, seed))
+    }
+
+    fn with<T>(&self, alone: bool, work: impl FnOnce(&mut Device) -> T) -> T {
+        if alone {
+            return self.alone(work);
+        }
+        work(&mut self.settings.with_common(self.heap.clone(), self.limits))
+    }
+
+    /// Gives the memory to one device until it is dropped.
+    fn alone<T>(&self, work: impl FnOnce(&mut Device) -> T) -> T {
+        let mut loan = Loan { device: self.settings.without_memory(self.limits), from: self.memory() };
+        std::mem::swap(loan.device.memory(), &mut loan.from);
+        work(&mut loan.device)
+    }
+}
+
+/// Whether the blocks of a launch run in turns on the memory itself.
+fn needs_turns(launch: &Launch, observed: bool) -> bool {
+    launch.is_cooperative()
+        || match launch.program().communication {
+            Communication::None => false,
+            Communication::OrderFree => observed,
+            Communication::Any => true,
+        }
+}
+
+/// Memory that is returned also after a panic.
+struct Loan<'a> {
+    device: Device,
+    from: RwLockWriteGuard<'a, Heap>,
+}
+
+impl Drop for Loan<'_> {
+    fn drop(&mut self) {
+        std::mem::swap(self.device.memory(), &mut self.from);
+    }
+}
