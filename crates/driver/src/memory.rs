@@ -409,6 +409,6 @@ impl Driver {
 fn refused(error: &HeapError) -> Error {
     match error {
         HeapError::OutOfMemory { .. } | HeapError::TooMany => Error::OUT_OF_MEMORY,
-        HeapError::NotAllocated(_) | HeapError::Overlap(_) => Error::INVALID_VALUE,
+        _ => Error::INVALID_VALUE,
     }
 }

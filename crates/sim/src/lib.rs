@@ -26,7 +26,7 @@
 //! let module = device.load(ptx)?;
 //! let data = device.upload(&[1.0f32, 2.5, -4.0])?;
 //! let outcome = module.kernel("twice")?.launch().block(3).arg(data).run(&mut device)?;
-//! assert_eq!(device.read(&data), [2.0, 5.0, -8.0]);
+//! assert_eq!(device.read(&data)?, [2.0, 5.0, -8.0]);
 //! assert_eq!(outcome.instructions, 8);
 //!
 //! // One thread too many: the launch stops and reports where, and what is to blame.
@@ -60,8 +60,11 @@ pub mod stop;
 
 mod cooperative;
 mod device;
+mod element;
 
-pub use device::{Argument, Buffer, Device, Element, Extent, Kernel, Launch, Module};
+pub use device::{Buffer, Device, Extent, Kernel, Launch, Module};
+pub use element::{Argument, Bf16, E4m3, E5m2, Element, F16};
 pub use machine::{Limits, Outcome};
+pub use memory::HeapError;
 pub use simd::Level;
 pub use stop::{Blame, Stop, StopKind};

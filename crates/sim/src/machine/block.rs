@@ -628,6 +628,6 @@ mod tests {
             .map(|i| i % 70)
             .map(|thread| thread % 7 + thread / 7 % 5 * 100 + thread / 35 * 10000)
             .collect();
-        assert_eq!(device.read(&out), expected);
+        assert_eq!(device.read(&out).unwrap(), expected);
     }
 }
