@@ -92,6 +92,7 @@ pub struct Copy {
 
 /// The mbarrier operation of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MbarrierAction {
     /// Initialized it.
     Init,
@@ -124,6 +125,7 @@ pub struct Mbarrier {
 
 /// The source or destination of a value that a call passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Holder {
     /// A row of registers.
     Register(Width, u32),
@@ -152,6 +154,7 @@ pub struct Moved {
 
 /// How much detail an observer needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Detail {
     /// Each instruction before it is executed ([`Observer::issue`], [`Observer::pass`]), with the registers, and the
     /// changes by stores.

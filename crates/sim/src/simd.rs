@@ -64,6 +64,7 @@ pub trait Vectorized {
 
 /// The instruction sets, from slowest to fastest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Level {
     /// The baseline of the target: any machine.
     Portable,

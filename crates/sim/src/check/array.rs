@@ -9,8 +9,8 @@
 //! dynamic shared memory, which has one name and no size. Never reports: an access inside its variable.
 
 use super::context::Context;
-use super::finding::{Class, Severity};
 use super::ledger::{Ledger, Raw, Spot};
+use super::{Class, Severity};
 use crate::isa::Op;
 use crate::machine::{Access, AccessKind, Width, at, lanes_of};
 use crate::program::{Meta, Program};

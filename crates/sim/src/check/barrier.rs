@@ -13,9 +13,9 @@
 //! reported by the machine.
 
 use super::context::Context;
-use super::finding::{Class, Severity};
 use super::ledger::{Ledger, Raw, Spot};
 use super::passing::Passing;
+use super::{Class, Severity};
 use crate::isa::Op;
 use crate::machine::at;
 use crate::observe::{Arrival, Issue};

@@ -14,12 +14,12 @@
 use super::clock::{Fences, Order, Who};
 use super::context::Context;
 use super::copies::Copies;
-use super::finding::{Class, Severity};
 use super::history::{Conflict, Touch, Write, stamp};
 use super::ledger::Ledger;
 use super::race::{Race, Variable, describe, exchange, one_store, reach};
 use super::shadow::{Cell, Many, Owner, Spill, Stamp};
 use super::site::Kind;
+use super::{Class, Severity};
 use crate::machine::{Access, AccessKind, at, lanes_of};
 use crate::memory::Space;
 use crate::observe::Copy;

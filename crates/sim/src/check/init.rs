@@ -24,11 +24,11 @@ mod registers;
 
 use super::context::Context;
 use super::facts::{Cold, Facts, NO_ROW, Rule, Traffic, Use};
-use super::finding::{Class, Severity};
 use super::ledger::{Ledger, Raw, Spot};
 use super::mispaired::Mispaired;
 use super::output::{Outputs, buffer_of, element_name};
 use super::race::SharedRace;
+use super::{Class, Severity};
 use crate::machine::{Access, AccessKind, LANES, at, lanes_of};
 use crate::memory::Space;
 use crate::observe::{Arrival, Copy, Exchange, Holder, Issue, Moved};

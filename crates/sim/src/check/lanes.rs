@@ -16,10 +16,10 @@
 //! that wait elsewhere, end the launch.
 
 use super::context::Context;
-use super::finding::{Class, Severity};
 use super::ledger::{Ledger, Raw, Spot};
 use super::passing::Passing;
 use super::undefined::{Origin, Undefined, Use};
+use super::{Class, Severity};
 use crate::isa::op::Participants;
 use crate::machine::{Row, at, lanes_of};
 use crate::observe::{Exchange, Issue};

@@ -1,6 +1,6 @@
 //! The findings of a block, or of a launch: one for each pair of instructions, with a count.
 
-use super::finding::{Class, Severity};
+use super::{Class, Severity};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry::{Occupied, Vacant};
 

@@ -9,8 +9,8 @@
 
 use super::clock::{Clock, Order, Who};
 use super::context::Context;
-use super::finding::{Class, Severity};
 use super::ledger::{Ledger, Raw, Spot};
+use super::{Class, Severity};
 use crate::machine::at;
 use crate::observe::{Mbarrier, MbarrierAction};
 use std::collections::BTreeMap;

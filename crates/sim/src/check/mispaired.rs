@@ -12,8 +12,8 @@
 
 use super::clock::Who;
 use super::context::Context;
-use super::finding::{Class, Severity};
 use super::ledger::{Ledger, Raw, Spot};
+use super::{Class, Severity};
 use crate::machine::{Access, at, lanes_of};
 use crate::observe::Arrival;
 use std::collections::BTreeMap;

@@ -6,6 +6,7 @@
 mod array;
 mod barrier;
 mod checker;
+mod class;
 mod clock;
 mod context;
 mod copies;
@@ -30,8 +31,9 @@ mod site;
 mod taint;
 mod undefined;
 
+pub use class::Class;
 pub use explore::{Bounds, Explored};
-pub use finding::{Class, Finding, Label, Severity, Thread};
+pub use finding::{Finding, Label, Severity, Thread};
 
 pub use schedules::schedules_needed;
 pub use settings::{BufferRole, Check, Role, Settings, Source};

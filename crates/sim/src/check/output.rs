@@ -7,9 +7,9 @@
 //! and written, or memory that the caller did not describe.
 
 use super::context::Context;
-use super::finding::{Class, Severity};
 use super::ledger::{Ledger, Raw, Spot};
 use super::settings::{BufferRole, Role};
+use super::{Class, Severity};
 use crate::machine::{Access, AccessKind, lanes_of};
 use crate::memory::Space;
 use std::collections::{BTreeMap, HashMap};

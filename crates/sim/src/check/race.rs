@@ -12,12 +12,12 @@
 use super::clock::{Clock, Fences, Order, Scoped, Who};
 use super::context::Context;
 use super::copies::Copies;
-use super::finding::{Class, Severity};
 use super::history::{Conflict, Touch, Write, stamp};
 use super::ledger::{Ledger, Raw, Reach, Spot};
 use super::mbarrier::Mbarriers;
 use super::shadow::{Cell, Owner, Spill, Stamp, UNKNOWN_SITE};
 use super::site::{Kind, Scope};
+use super::{Class, Severity};
 use crate::isa::Op;
 use crate::isa::op::MbarrierOp;
 use crate::machine::{Access, AccessKind, at, lanes_of};

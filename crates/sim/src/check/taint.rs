@@ -22,10 +22,10 @@ pub(crate) use sources::Entrances;
 
 use super::context::Context;
 use super::facts::{Arithmetic, BitMove, Cold, Facts, NO_ROW, Rule, Traffic, Use};
-use super::finding::{Class, Severity};
 use super::ledger::{Ledger, Raw, Spot};
 use super::output::{buffer_of, element_name};
 use super::settings::Source;
+use super::{Class, Severity};
 use crate::machine::{Access, AccessKind, LANES, Registers, Width, at, lanes_of};
 use crate::memory::Space;
 use crate::observe::{Copy, Exchange, Holder, Issue, Moved};

@@ -16,6 +16,7 @@ use crate::simd::Isa;
 
 /// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum AccessKind {
     /// Reads.
     Read,

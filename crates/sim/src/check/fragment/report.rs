@@ -1,8 +1,8 @@
 //! Messages of the findings about fragments and accumulators.
 
 use super::super::context::Context;
-use super::super::finding::{Class, Severity};
 use super::super::ledger::{Ledger, Raw, Spot};
+use super::super::{Class, Severity};
 use super::layout::{Judged, Mixed, Wrong};
 use super::origin::{Lines, Place, Sources, Tag, lines_of};
 use super::pairing::{Again, Apart, More};
