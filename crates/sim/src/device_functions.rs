@@ -8,7 +8,7 @@ use crate::stop::{Blame, StopKind};
 
 /// A provided function.
 #[derive(Clone, Copy)]
-pub struct Provided {
+pub(crate) struct Provided {
     /// Runs it for the lanes in `exec`.
     pub run: Function,
     /// Whether blocks can communicate through it.
@@ -16,10 +16,10 @@ pub struct Provided {
 }
 
 /// The warp, and the offsets of arguments and results in the caller's frame.
-pub type Function = fn(&mut Warp<'_, '_>, &[u32], &[u32]) -> Flow;
+pub(crate) type Function = fn(&mut Warp<'_, '_>, &[u32], &[u32]) -> Flow;
 
 /// The function with a name.
-pub fn find(name: &str) -> Option<Provided> {
+pub(crate) fn find(name: &str) -> Option<Provided> {
     let (run, communicates): (Function, bool) = match name {
         "vprintf" => (vprintf, false),
         "__assertfail" => (assertfail, false),
