@@ -7,7 +7,7 @@ use crate::bind;
 use crate::simd::Isa;
 
 macro_rules! video {
-    ($($opcode:literal $parts:literal $bind:ident;)*) => {
+    ($($opcode:literal $parts:literal $bind:ident;)* compare: $($set:literal $section:literal $compare:ident;)*) => {
         &[$(
             Definition {
                 form: concat!(
@@ -29,6 +29,17 @@ macro_rules! video {
                 since: (3, 0, 30),
                 bind: bind!($bind),
             },
+        )*$(
+            Definition {
+                form: concat!(
+                    $set,
+                    ".atype.btype.cmp{.add} d, a, b, c; .atype = .u32 .s32; .btype = .u32 .s32; .cmp = .eq .ne .lt .le .gt .ge"
+                ),
+                manual: $section,
+                unit: Unit::Alu,
+                since: (3, 0, 30),
+                bind: bind!($compare),
+            },
         )*]
     };
 }
@@ -46,6 +57,9 @@ pub(super) const DEFINITIONS: &[Definition] = video! {
     "vabsdiff4" "simd-video-instructions-vadd4-vsub4-vavrg4-vabsdiff4-vmin4-vmax4" vabsdiff4;
     "vmin4" "simd-video-instructions-vadd4-vsub4-vavrg4-vabsdiff4-vmin4-vmax4" vmin4;
     "vmax4" "simd-video-instructions-vadd4-vsub4-vavrg4-vabsdiff4-vmin4-vmax4" vmax4;
+    compare:
+    "vset2" "simd-video-instructions-vset2" vset2;
+    "vset4" "simd-video-instructions-vset4" vset4;
 };
 
 macro_rules! binders {
@@ -68,6 +82,26 @@ binders! {
     vabsdiff2 vabsdiff4: |a, b| (a - b).abs();
     vmin2 vmin4: i32::min;
     vmax2 vmax4: i32::max;
+}
+
+fn vset2<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    set::<I, 2>(spec)
+}
+
+fn vset4<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    set::<I, 4>(spec)
+}
+
+/// 1 in each part whose comparison is true, 0 in the others.
+fn set<I: Isa, const N: u32>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    match spec.get("cmp") {
+        Some("eq") => parts::<I, N>(spec, |a, b| i32::from(a == b)),
+        Some("ne") => parts::<I, N>(spec, |a, b| i32::from(a != b)),
+        Some("lt") => parts::<I, N>(spec, |a, b| i32::from(a < b)),
+        Some("le") => parts::<I, N>(spec, |a, b| i32::from(a <= b)),
+        Some("gt") => parts::<I, N>(spec, |a, b| i32::from(a > b)),
+        _ => parts::<I, N>(spec, |a, b| i32::from(a >= b)),
+    }
 }
 
 /// `N` parts of a word, each computed by `f`, then packed again or added to `c`.
