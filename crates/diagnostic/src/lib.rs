@@ -3,7 +3,6 @@
 //! The command line, the driver and the gate's reports render findings only here.
 #![forbid(unsafe_code)]
 
-mod rules;
 pub mod sarif;
 
 use std::fs;

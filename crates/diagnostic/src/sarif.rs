@@ -5,9 +5,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
-use warpproof_sim::check::{Class, Finding, Severity as Grade};
+use warpproof_sim::check::{Class, Finding};
 
-use crate::rules;
 use crate::{Place, Report, Severity};
 
 const SCHEMA: &str =
@@ -42,12 +41,11 @@ pub fn rules() -> Vec<Value> {
 }
 
 fn rule(class: Class) -> Value {
-    let words = rules::of(class);
     json!({
         "id": class.name(),
-        "name": words.name,
-        "shortDescription": { "text": words.short },
-        "fullDescription": { "text": words.full },
+        "name": format!("{class:?}"),
+        "shortDescription": { "text": class.summary() },
+        "fullDescription": { "text": class.explanation() },
         "helpUri": format!("{}/blob/main/book/src/checks/{}.md", env!("CARGO_PKG_REPOSITORY"), class.name()),
         "defaultConfiguration": { "level": "error" },
         "properties": { "tags": ["correctness", "cuda"] },
@@ -80,7 +78,7 @@ pub fn result(finding: &Finding, places: &[&Place], whole: &Place, print: Option
     };
     let mut value = json!({
         "ruleId": finding.class.name(),
-        "level": match finding.severity { Grade::Error => "error", Grade::Note => "note" },
+        "level": finding.severity.name(),
         "message": { "text": text },
         "locations": [primary],
         "occurrenceCount": finding.count.max(1),

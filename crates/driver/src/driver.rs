@@ -15,7 +15,7 @@ use crate::device::Visible;
 use crate::graph::{Capture, Executable, Graph};
 use crate::memory::{Allocation, Pool};
 use crate::module::{Function, Link, Module};
-use crate::report::Report;
+use crate::report::Reporter;
 use crate::settings::Settings;
 use crate::stream::{Event, Stream, Target};
 
@@ -60,7 +60,7 @@ pub struct Driver {
     /// Executable graphs.
     pub executables: BTreeMap<u64, Executable>,
     /// Findings and messages.
-    pub report: Report,
+    pub report: Reporter,
     /// The streams of kernels that run now.
     pub running: Vec<Target>,
     /// The number of launches, copies and memsets that use lent host memory now.
@@ -112,7 +112,7 @@ impl Driver {
         let devices: Vec<Visible> = settings.devices.iter().map(|model| Visible::new(model)).collect();
         let primaries = devices.iter().map(|_| Primary::default()).collect();
         Driver {
-            report: Report::new(&settings),
+            report: Reporter::new(&settings),
             settings,
             initialized: false,
             gpu: SharedDevice::new(gpu),

@@ -116,7 +116,7 @@ impl End {
 
 /// A copy of rows and slices. Its creator promises that the host memory it refers to is valid until the copy is complete.
 #[derive(Clone, Copy, Debug)]
-pub struct Copy {
+pub struct Memcpy {
     /// Source.
     pub from: End,
     /// Destination.
@@ -131,7 +131,7 @@ pub struct Copy {
 
 /// A memset of rows.
 #[derive(Clone, Copy, Debug)]
-pub struct Set {
+pub struct Memset {
     /// The first byte.
     pub target: u64,
     /// Bytes from row to row.
@@ -326,7 +326,7 @@ impl Driver {
     }
 
     /// Performs a copy. An unknown address or a buffer that is too short is an invalid value; the affected row is not copied.
-    pub fn copy(&mut self, copy: &Copy) -> Answer<u64> {
+    pub fn copy(&mut self, copy: &Memcpy) -> Answer<u64> {
         let (from, to) = (self.on_device(copy.from), self.on_device(copy.to));
         // Contiguous rows are copied as one row.
         let width = wide(copy.width);
@@ -374,7 +374,7 @@ impl Driver {
     }
 
     /// Performs a memset.
-    pub fn fill(&mut self, set: &Set) -> Answer<u64> {
+    pub fn fill(&mut self, set: &Memset) -> Answer<u64> {
         let element = usize::try_from(set.element).unwrap_or(1);
         let value = set.value.to_le_bytes();
         let pattern = value.get(..element).ok_or(Error::INVALID_VALUE)?;
@@ -431,6 +431,6 @@ impl Driver {
 fn refused(error: &HeapError) -> Error {
     match error {
         HeapError::OutOfMemory { .. } | HeapError::TooMany => Error::OUT_OF_MEMORY,
-        HeapError::NotAllocated(_) | HeapError::Overlap(_) => Error::INVALID_VALUE,
+        _ => Error::INVALID_VALUE,
     }
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use warpproof_diagnostic::{self as diagnostic, sarif};
 use warpproof_sim::check::{Finding, Severity};
 use warpproof_sim::stop::Place;
-use warpproof_sim::{Blame, Stop, StopKind};
+use warpproof_sim::{Stop, StopKind};
 
 use crate::settings::{Format, Settings};
 use crate::work::LaunchCall;
@@ -110,7 +110,7 @@ pub const VERSION: u32 = 1;
 
 /// State of the reporting.
 #[derive(Debug)]
-pub struct Report {
+pub struct Reporter {
     format: Format,
     checked: bool,
     file: Option<PathBuf>,
@@ -129,10 +129,10 @@ const MOST: usize = 10_000;
 /// Maximum number of findings kept for a SARIF log.
 const KEPT: usize = 1000;
 
-impl Report {
+impl Reporter {
     /// Creates the report for the given settings.
-    pub fn new(settings: &Settings) -> Report {
-        let mut report = Report {
+    pub fn new(settings: &Settings) -> Reporter {
+        let mut report = Reporter {
             format: settings.format,
             checked: !settings.checks.is_empty() && !settings.model_clock,
             file: settings.file.clone(),
@@ -208,7 +208,7 @@ impl Report {
             launch,
             class: class.to_owned(),
             blame: blame.to_owned(),
-            severity: if finding.severity == Severity::Error { "error" } else { "note" }.to_owned(),
+            severity: finding.severity.name().to_owned(),
             sentence: finding.sentence.clone(),
             places: finding
                 .places
@@ -228,13 +228,7 @@ impl Report {
             );
         }
         if let Some((finding, stop)) = stopped {
-            let blame = match stop.blame {
-                Blame::Kernel => "kernel",
-                Blame::Input => "input",
-                Blame::Limit => "limit",
-                Blame::Gap => "gap",
-                Blame::Bug => "bug",
-            };
+            let blame = stop.blame.name();
             let finding = finding.unwrap_or_else(|| plain(stop));
             self.report_once(kernel, &finding, &stop.to_string(), &record(&finding, stop.kind.name(), blame));
         }

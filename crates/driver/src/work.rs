@@ -13,7 +13,7 @@ use warpproof_sim::{Blame, Launch, SharedDevice, Stop, StopKind};
 use crate::abi::{Answer, Error};
 use crate::clock;
 use crate::driver::{self, Driver, Guard, after_earlier, ended};
-use crate::memory::{Copy, Kind, Set};
+use crate::memory::{Kind, Memcpy, Memset};
 use crate::stream::Target;
 
 /// A requested launch.
@@ -50,9 +50,9 @@ pub enum Work {
     /// A launch.
     Launch(LaunchCall),
     /// A copy.
-    Copy(Copy),
+    Copy(Memcpy),
     /// A memset.
-    Set(Set),
+    Set(Memset),
     /// A call of a host function.
     Host(HostCall),
     /// Records an event.

@@ -41,7 +41,7 @@ pub use object::MAX_OBJECT;
 pub use scan::Records;
 pub use segment::Place;
 pub use verdicts::Tasks;
-pub use verify::{Report, Tally};
+pub use verify::{Tally, Verification};
 pub use view::{Filter, Reference, Shown, log, newest_run, runs_of, show};
 pub use writer::Writer;
 
@@ -258,7 +258,7 @@ impl Ledger {
     }
 
     /// Finds every problem.
-    pub fn verify(&self) -> Result<Report, LedgerError> {
+    pub fn verify(&self) -> Result<Verification, LedgerError> {
         verify::verify(self)
     }
 

@@ -86,6 +86,6 @@ fn place(symbol: &Symbol) -> Option<(Place, usize)> {
         Symbol::Const { offset, size } => {
             Some((Place::Constant(usize::try_from(*offset).ok()?), usize::try_from(*size).ok()?))
         }
-        Symbol::Shared { .. } | Symbol::Function(_) => None,
+        _ => None,
     }
 }

@@ -195,7 +195,8 @@ impl<'a> Prober<'a> {
             let buffer = self.buffers.get(at).copied().flatten();
             launch = match (&parameter.what, buffer) {
                 (What::Array { dtype, .. }, Some(buffer)) => {
-                    self.device.write(&buffer, &values(*dtype, setting.indices, at));
+                    let values = values(*dtype, setting.indices, at);
+                    self.device.write(&buffer, &values).map_err(|error| error.to_string())?;
                     launch.arg(buffer)
                 }
                 (_, Some(buffer)) => launch.arg(buffer),

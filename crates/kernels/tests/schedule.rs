@@ -81,12 +81,11 @@ impl Gpu for Counting {
     }
 
     fn write(&mut self, memory: &Buffer<u8>, bytes: &[u8]) -> Result<(), Failed> {
-        self.gpu.write(memory, bytes);
-        Ok(())
+        self.gpu.write(memory, bytes).map_err(failed)
     }
 
     fn read(&mut self, memory: &Buffer<u8>) -> Result<Vec<u8>, Failed> {
-        Ok(self.gpu.read(memory))
+        self.gpu.read(memory).map_err(failed)
     }
 
     fn launch(&mut self, module: &Module, name: &str, at: Geometry, params: &[u8]) -> Result<(), Failed> {

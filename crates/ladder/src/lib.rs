@@ -438,7 +438,7 @@ fn run_triton(described: &Described, ptx: &str, shape: &Shape, rows: usize) -> R
                 let bytes = tensor(&inputs, name, element(&parameter.ty)?)?;
                 let buffer =
                     gpu.alloc_named::<u8>(name, bytes.len().max(1)).map_err(|error| LeftOut::of(&error))?;
-                gpu.write(&buffer, &bytes);
+                gpu.write(&buffer, &bytes).map_err(|error| LeftOut::of(&error))?;
                 launch.arg(buffer)
             }
         };

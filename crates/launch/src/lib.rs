@@ -101,12 +101,11 @@ impl Gpu for Device {
     }
 
     fn write(&mut self, memory: &Buffer<u8>, bytes: &[u8]) -> Result<(), SimError> {
-        Device::write(self, memory, bytes);
-        Ok(())
+        Device::write(self, memory, bytes).map_err(SimError::of)
     }
 
     fn read(&mut self, memory: &Buffer<u8>) -> Result<Vec<u8>, SimError> {
-        Ok(Device::read(self, memory))
+        Device::read(self, memory).map_err(SimError::of)
     }
 
     fn launch(
@@ -132,7 +131,7 @@ fn prepare(
     Ok(kernel.launch().grid(geometry.grid).block(geometry.block).shared(geometry.shared).arg(params.to_vec()))
 }
 
-/// Why the software GPU failed: a stop, or an allocation that did not fit.
+/// Why the software GPU failed: a stop, or memory that cannot be allocated, written or read.
 #[derive(Debug)]
 pub struct SimError(Box<dyn Error + Send + Sync>);
 

@@ -1,6 +1,7 @@
 //! The public interface: open a device, load a module, allocate, launch, read back.
 
 use crate::cooperative;
+use crate::element::{Argument, Element};
 use crate::machine::{self, Collect, Grid, Guide, Limits, Listen, Outcome};
 use crate::memory::{CommonHeap, Heap, HeapError, MAX_SHARED, Memory, Reading};
 use crate::observe::Observer;
@@ -70,61 +71,6 @@ impl<T> Buffer<T> {
     /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.length == 0
-    }
-}
-
-/// A type that can be copied to and from device memory.
-pub trait Element: Copy + Default + Send + Sync + 'static {
-    /// Bytes of one value.
-    const BYTES: usize;
-    /// Appends the little-endian bytes.
-    fn store(self, out: &mut Vec<u8>);
-    /// Converts from [`BYTES`](Self::BYTES) little-endian bytes.
-    fn load(bytes: &[u8]) -> Self;
-}
-
-macro_rules! element {
-    ($($type:ty),*) => {$(
-        impl Element for $type {
-            const BYTES: usize = size_of::<$type>();
-            fn store(self, out: &mut Vec<u8>) {
-                out.extend_from_slice(&self.to_le_bytes());
-            }
-            fn load(bytes: &[u8]) -> Self {
-                bytes.try_into().map_or_else(|_| Self::default(), <$type>::from_le_bytes)
-            }
-        }
-        impl Argument for $type {
-            fn bytes(&self) -> Vec<u8> {
-                self.to_le_bytes().to_vec()
-            }
-        }
-    )*};
-}
-
-/// A value that can be passed to a kernel.
-pub trait Argument {
-    /// Its bytes as they lie in parameter memory.
-    fn bytes(&self) -> Vec<u8>;
-}
-
-element!(u8, i8, u16, i16, u32, i32, u64, i64, f32, f64);
-
-impl<T> Argument for Buffer<T> {
-    fn bytes(&self) -> Vec<u8> {
-        self.address.to_le_bytes().to_vec()
-    }
-}
-
-impl Argument for Vec<u8> {
-    fn bytes(&self) -> Vec<u8> {
-        self.clone()
-    }
-}
-
-impl<A: Argument + ?Sized> Argument for &A {
-    fn bytes(&self) -> Vec<u8> {
-        (**self).bytes()
     }
 }
 
@@ -200,22 +146,27 @@ impl Device {
     /// Allocates and fills.
     pub fn upload<T: Element>(&mut self, values: &[T]) -> Result<Buffer<T>, HeapError> {
         let buffer = self.alloc(values.len())?;
-        self.write(&buffer, values);
+        self.write(&buffer, values)?;
         Ok(buffer)
     }
 
-    /// Writes values from the start of a buffer; values that do not fit are dropped.
-    pub fn write<T: Element>(&mut self, buffer: &Buffer<T>, values: &[T]) {
+    /// Writes values from the start of a buffer; the rest of the buffer keeps its contents. Writes nothing if there are more
+    /// values than the buffer holds, or if the buffer was freed.
+    pub fn write<T: Element>(&mut self, buffer: &Buffer<T>, values: &[T]) -> Result<(), HeapError> {
+        if values.len() > buffer.length {
+            return Err(HeapError::TooLong { given: values.len(), room: buffer.length });
+        }
         let mut bytes = Vec::with_capacity(values.len() * T::BYTES);
-        values.iter().take(buffer.length).for_each(|value| value.store(&mut bytes));
-        // Only this device's allocator makes buffers; writing to a freed buffer does nothing.
-        let _freed = self.heap.write(buffer.address, &bytes);
+        for value in values {
+            value.store(&mut bytes);
+        }
+        self.heap.write(buffer.address, &bytes).map_err(HeapError::of_fault)
     }
 
-    /// Reads a buffer back; a freed one is empty.
-    pub fn read<T: Element>(&self, buffer: &Buffer<T>) -> Vec<T> {
-        let bytes = self.heap.read(buffer.address, buffer.length * T::BYTES).unwrap_or(&[]);
-        bytes.chunks_exact(T::BYTES).map(T::load).collect()
+    /// Reads a buffer back. Fails if the buffer was freed.
+    pub fn read<T: Element>(&self, buffer: &Buffer<T>) -> Result<Vec<T>, HeapError> {
+        let bytes = self.heap.read(buffer.address, buffer.length * T::BYTES).map_err(HeapError::of_fault)?;
+        Ok(bytes.chunks_exact(T::BYTES).map(T::load).collect())
     }
 
     /// Frees a buffer.

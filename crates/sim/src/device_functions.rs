@@ -8,7 +8,7 @@ use crate::stop::{Blame, StopKind};
 
 /// A provided function.
 #[derive(Clone, Copy)]
-pub struct Provided {
+pub(crate) struct Provided {
     /// Runs it for the lanes in `exec`.
     pub run: Function,
     /// Whether blocks can communicate through it.
@@ -16,10 +16,10 @@ pub struct Provided {
 }
 
 /// The warp, and the offsets of arguments and results in the caller's frame.
-pub type Function = fn(&mut Warp<'_, '_>, &[u32], &[u32]) -> Flow;
+pub(crate) type Function = fn(&mut Warp<'_, '_>, &[u32], &[u32]) -> Flow;
 
 /// The function with a name.
-pub fn find(name: &str) -> Option<Provided> {
+pub(crate) fn find(name: &str) -> Option<Provided> {
     let (run, communicates): (Function, bool) = match name {
         "vprintf" => (vprintf, false),
         "__assertfail" => (assertfail, false),
@@ -37,12 +37,12 @@ const KERNEL_MALLOC: &str = "malloc in a kernel";
 const MAX_STRING: usize = 64 * 1024;
 
 fn argument(w: &Warp<'_, '_>, lane: usize, offset: u32) -> u64 {
-    u64::from_le_bytes(w.state.local.read(lane, w.state.fragment.sp + offset))
+    u64::from_le_bytes(w.state.local.read(lane, w.state.subwarp.sp + offset))
 }
 
 fn result(w: &mut Warp<'_, '_>, lane: usize, offset: Option<&u32>, bytes: &[u8]) {
     if let Some(offset) = offset {
-        let start = w.state.fragment.sp + offset;
+        let start = w.state.subwarp.sp + offset;
         for (at, byte) in (start..).zip(bytes) {
             w.state.local.write(lane, at, [*byte]);
         }
@@ -134,7 +134,7 @@ fn assertfail(w: &mut Warp<'_, '_>, arguments: &[u32], _: &[u32]) -> Flow {
     }
     let line = arguments
         .get(2)
-        .map_or(0, |offset| u32::from_le_bytes(w.state.local.read(lane, w.state.fragment.sp + offset)));
+        .map_or(0, |offset| u32::from_le_bytes(w.state.local.read(lane, w.state.subwarp.sp + offset)));
     let sentence = match parts.as_slice() {
         [what, file, function] => format!("assertion `{what}` failed in {function} at {file}:{line}"),
         _ => "an assertion failed".to_owned(),

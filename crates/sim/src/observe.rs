@@ -71,7 +71,7 @@ pub struct Exchange<'a> {
 
 /// One lane's `cp.async`, when it is issued and when its bytes are visible to that lane.
 #[derive(Clone, Copy, Debug)]
-pub struct Copy {
+pub struct AsyncCopy {
     /// The warp's number in the block.
     pub warp: u32,
     /// The lane.
@@ -92,6 +92,7 @@ pub struct Copy {
 
 /// The mbarrier operation of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MbarrierAction {
     /// Initialized it.
     Init,
@@ -124,6 +125,7 @@ pub struct Mbarrier {
 
 /// The source or destination of a value that a call passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Holder {
     /// A row of registers.
     Register(Width, u32),
@@ -152,6 +154,7 @@ pub struct Moved {
 
 /// How much detail an observer needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Detail {
     /// Each instruction before it is executed ([`Observer::issue`], [`Observer::pass`]), with the registers, and the
     /// changes by stores.
@@ -252,9 +255,9 @@ pub trait Observer: Any + Send {
     /// When lanes of a warp exchange values.
     fn exchange(&mut self, _exchange: &Exchange<'_>) {}
     /// When a copy is issued.
-    fn copy_issued(&mut self, _copy: &Copy) {}
+    fn copy_issued(&mut self, _copy: &AsyncCopy) {}
     /// When a copy is complete and visible to the thread that issued it.
-    fn copy_done(&mut self, _copy: &Copy) {}
+    fn copy_done(&mut self, _copy: &AsyncCopy) {}
     /// When a lane uses an mbarrier.
     fn mbarrier(&mut self, _mbarrier: &Mbarrier) {}
     /// When a call passes a value.

@@ -16,6 +16,7 @@ pub struct Schedule {
 
 /// How blocks that can communicate take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Blocks {
     /// They start in order; the next one starts when the earlier ones wait or have used a long turn.
     InOrder,
@@ -42,6 +43,7 @@ pub enum Blocks {
 
 /// The order of a block's warps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Order {
     /// By number.
     Forward,
@@ -53,6 +55,7 @@ pub enum Order {
 
 /// When the bytes of an asynchronous copy become visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CopyTiming {
     /// As late as the program allows: when it waits for them.
     Late,

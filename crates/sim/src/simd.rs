@@ -1,7 +1,7 @@
 //! Runtime-detected SIMD: the same safe routine compiled for several instruction sets of the host.
 //!
 //! A routine over 32 lanes is written once, in plain Rust that the compiler vectorizes, and is instantiated for each
-//! [`Isa`]. All instantiations share one source, so they compute the same bits; only the speed differs. This is the only
+//! [`Simd`]. All instantiations share one source, so they compute the same bits; only the speed differs. This is the only
 //! module of the crate that needs `unsafe`: for calling a function that was compiled for more than the baseline.
 
 #![expect(
@@ -12,7 +12,7 @@
 use std::sync::OnceLock;
 
 /// An instruction set of the host that lane routines are compiled for.
-pub trait Isa: Copy + Send + Sync + 'static {
+pub trait Simd: Copy + Send + Sync + 'static {
     /// The index of this set in the table of instantiations.
     const LEVEL: Level;
 
@@ -64,6 +64,7 @@ pub trait Vectorized {
 
 /// The instruction sets, from slowest to fastest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Level {
     /// The baseline of the target: any machine.
     Portable,
@@ -77,7 +78,7 @@ pub enum Level {
 #[derive(Clone, Copy)]
 pub struct Portable;
 
-impl Isa for Portable {
+impl Simd for Portable {
     const LEVEL: Level = Level::Portable;
 
     #[inline(always)]
@@ -96,7 +97,7 @@ pub struct V4;
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Isa, Level, V3, V4, Vectorized};
+    use super::{Level, Simd, V3, V4, Vectorized};
     use std::arch::x86_64::{
         __m256i, __m512i, _mm256_add_epi32, _mm256_and_si256, _mm256_broadcastd_epi32,
         _mm256_castsi256_si128, _mm256_cmpeq_epi32, _mm256_cvtsi256_si32, _mm256_i32gather_epi32,
@@ -157,7 +158,7 @@ mod x86 {
         (N - 1) as i32
     }
 
-    impl Isa for V3 {
+    impl Simd for V3 {
         const LEVEL: Level = Level::V3;
 
         #[inline(always)]
@@ -237,7 +238,7 @@ mod x86 {
         }
     }
 
-    impl Isa for V4 {
+    impl Simd for V4 {
         const LEVEL: Level = Level::V4;
 
         #[inline(always)]
@@ -323,9 +324,9 @@ mod x86 {
 
 #[cfg(not(target_arch = "x86_64"))]
 mod elsewhere {
-    use super::{Isa, Level, V3, V4};
+    use super::{Level, Simd, V3, V4};
 
-    impl Isa for V3 {
+    impl Simd for V3 {
         const LEVEL: Level = Level::V3;
 
         #[inline(always)]
@@ -334,7 +335,7 @@ mod elsewhere {
         }
     }
 
-    impl Isa for V4 {
+    impl Simd for V4 {
         const LEVEL: Level = Level::V4;
 
         #[inline(always)]

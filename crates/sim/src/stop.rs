@@ -2,6 +2,8 @@
 
 /// Who is to blame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Blame {
     /// The kernel has a bug.
     Kernel,
@@ -15,8 +17,37 @@ pub enum Blame {
     Bug,
 }
 
+impl Blame {
+    /// Every one.
+    pub const ALL: [Blame; 5] = [Blame::Kernel, Blame::Input, Blame::Limit, Blame::Gap, Blame::Bug];
+
+    /// A stable name for programs that read reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Blame::Kernel => "kernel",
+            Blame::Input => "input",
+            Blame::Limit => "limit",
+            Blame::Gap => "gap",
+            Blame::Bug => "bug",
+        }
+    }
+
+    /// The exit code of a command that ends with it.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Blame::Kernel => 1,
+            Blame::Input => 2,
+            Blame::Gap => 3,
+            Blame::Limit => 4,
+            Blame::Bug => 101,
+        }
+    }
+}
+
 /// The kind of stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum StopKind {
     /// An access to unallocated memory.
     Bounds,
@@ -66,6 +97,7 @@ impl StopKind {
 
 /// A location in the program: the PTX line, and the CUDA line it came from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Place {
     /// The kernel or device function.
     pub function: String,
@@ -79,6 +111,7 @@ pub struct Place {
 
 /// A line of CUDA source.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SourceLine {
     /// The file as the compiler named it.
     pub file: String,
@@ -95,8 +128,9 @@ impl SourceLine {
     }
 }
 
-/// Why a launch stopped early.
+/// Why a launch stopped early. It serializes as [`Finding`](crate::check::Finding) does.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Stop {
     /// Who is to blame.
     pub blame: Blame,
@@ -139,13 +173,7 @@ impl Stop {
 
     /// The exit code for the blame.
     pub fn exit_code(&self) -> u8 {
-        match self.blame {
-            Blame::Kernel => 1,
-            Blame::Input => 2,
-            Blame::Gap => 3,
-            Blame::Limit => 4,
-            Blame::Bug => 101,
-        }
+        self.blame.exit_code()
     }
 }
 

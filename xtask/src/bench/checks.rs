@@ -89,7 +89,7 @@ pub(super) fn prepare(
         // Small numbers in every format: a byte of the exponent, then zeros.
         let fill: Vec<u8> =
             (0..bytes).map(|i| if i % 4 == 3 || *element == 2 && i % 2 == 1 { 0x2c } else { 0 }).collect();
-        device.write(&memory, &fill);
+        device.write(&memory, &fill).map_err(|error| error.to_string())?;
         buffer.address = memory.address();
         settings.buffers.push(buffer);
         launch = launch.arg(memory);

@@ -93,7 +93,7 @@ fn sgemm(threads: usize) -> Result<f64, String> {
     }
     let fma = f64::from(N) * f64::from(N) * f64::from(N);
     let best = rate(&mut device, &launch, |_| fma)?;
-    let first = device.read(&c)[0];
+    let first = device.read(&c).map_err(error)?[0];
     if (first - 0.125 * 256.0).abs() > 1e-3 {
         return Err(format!("the product is wrong: {first}"));
     }

@@ -282,7 +282,7 @@ fn count(ptx: &str, row: &Row, part: &Part) -> Result<Counters, String> {
         let bytes = usize::try_from(*bytes).map_err(|error| error.to_string())?;
         let buffer =
             gpu.alloc_named::<u8>(&format!("array{index}"), bytes).map_err(|error| error.to_string())?;
-        gpu.write(&buffer, &vec![0; bytes]);
+        gpu.write(&buffer, &vec![0; bytes]).map_err(|error| error.to_string())?;
         launch = launch.arg(buffer);
     }
     for number in &part.numbers {

@@ -4,12 +4,12 @@ use std::ffi::c_void;
 
 use super::{In, address, submit};
 use crate::abi::{Answer, Copy2d, Copy3d, Error, Handle};
-use crate::memory::{Copy, End, Set, Side, wide};
+use crate::memory::{End, Memcpy, Memset, Side, wide};
 use crate::work::Work;
 
 /// A copy of one row.
 fn line(to: End, from: End, bytes: usize) -> Work {
-    Work::Copy(Copy { from, to, width: bytes, height: 1, depth: 1 })
+    Work::Copy(Memcpy { from, to, width: bytes, height: 1, depth: 1 })
 }
 
 const NULL: Handle = std::ptr::null_mut();
@@ -134,7 +134,7 @@ pub(super) fn rows(copy: &Copy2d) -> Answer<Work> {
     if from.pitch < wide(copy.width) || to.pitch < wide(copy.width) {
         return Err(Error::INVALID_VALUE);
     }
-    Ok(Work::Copy(Copy { from, to, width: copy.width, height: copy.height, depth: 1 }))
+    Ok(Work::Copy(Memcpy { from, to, width: copy.width, height: copy.height, depth: 1 }))
 }
 
 /// Converts a 3D copy.
@@ -160,7 +160,7 @@ pub(super) fn slices(copy: &Copy3d) -> Answer<Work> {
     if from.pitch < wide(copy.width) || to.pitch < wide(copy.width) {
         return Err(Error::INVALID_VALUE);
     }
-    Ok(Work::Copy(Copy { from, to, width: copy.width, height: copy.height, depth: copy.depth }))
+    Ok(Work::Copy(Memcpy { from, to, width: copy.width, height: copy.height, depth: copy.depth }))
 }
 
 api! {
@@ -192,7 +192,7 @@ api! {
 }
 
 fn set(target: u64, value: u32, element: u32, width: usize) -> Work {
-    Work::Set(Set { target, pitch: 0, value, element, width, height: 1 })
+    Work::Set(Memset { target, pitch: 0, value, element, width, height: 1 })
 }
 
 api! {
@@ -238,7 +238,7 @@ api! {
 }
 
 fn set_rows(target: u64, pitch: usize, value: u32, element: u32, width: usize, height: usize) -> Work {
-    Work::Set(Set { target, pitch: wide(pitch), value, element, width, height })
+    Work::Set(Memset { target, pitch: wide(pitch), value, element, width, height })
 }
 
 api! {

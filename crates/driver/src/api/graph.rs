@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use super::launch::arguments;
 use super::{In, Out, copy, driver, handle, number};
 use crate::abi::{Answer, Copy3d, Error, Handle, HostNode, KernelNode, KernelNodeV2, SetNode};
-use crate::memory::Set;
+use crate::memory::Memset;
 use crate::work::{HostCall, LaunchCall, Work};
 
 /// Converts kernel node parameters into a launch.
@@ -26,7 +26,7 @@ fn set_of(set: &SetNode) -> Answer<Work> {
     }
     let SetNode { target, value, element, width, height, .. } = *set;
     let pitch = u64::try_from(set.pitch).unwrap_or(u64::MAX);
-    Ok(Work::Set(Set { target, pitch, value, element, width, height }))
+    Ok(Work::Set(Memset { target, pitch, value, element, width, height }))
 }
 
 fn host_of(node: &HostNode) -> Answer<Work> {

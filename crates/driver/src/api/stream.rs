@@ -190,7 +190,7 @@ api! {
 
 /// Writes a 32-bit value to memory.
 fn write_value(stream: Handle, address: u64, value: u32) -> Answer {
-    let set = crate::memory::Set { target: address, pitch: 0, value, element: 4, width: 1, height: 1 };
+    let set = crate::memory::Memset { target: address, pitch: 0, value, element: 4, width: 1, height: 1 };
     submit(stream, Work::Set(set))
 }
 

@@ -20,7 +20,7 @@ const MAX_LISTED: usize = 1000;
 
 /// The result of `verify`.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct Verification {
     /// Every problem, in the order it was found.
     pub problems: Vec<Problem>,
     /// The number of problems not listed.
@@ -46,7 +46,7 @@ pub struct Tally {
     pub bytes: u64,
 }
 
-impl Report {
+impl Verification {
     /// Whether no problem was found.
     pub fn is_sound(&self) -> bool {
         self.problems.is_empty()
@@ -80,7 +80,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for Verification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.problems.iter().try_for_each(|problem| writeln!(f, "{problem}"))?;
         if self.more_problems > 0 {
@@ -113,7 +113,7 @@ struct Named {
 
 struct Verifier<'a> {
     ledger: &'a Ledger,
-    report: Report,
+    report: Verification,
     /// The records found so far.
     hashes: HashSet<Hash>,
     /// The objects that were named and exist.
@@ -124,10 +124,10 @@ struct Verifier<'a> {
     verdicts: Vec<Record>,
 }
 
-pub(super) fn verify(ledger: &Ledger) -> Result<Report, LedgerError> {
+pub(super) fn verify(ledger: &Ledger) -> Result<Verification, LedgerError> {
     let mut verifier = Verifier {
         ledger,
-        report: Report::default(),
+        report: Verification::default(),
         hashes: HashSet::new(),
         present: HashSet::new(),
         named: Vec::new(),

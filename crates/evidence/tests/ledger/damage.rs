@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use warpproof_evidence::hash::Hash;
 use warpproof_evidence::ledger::{
-    Fault, Filter, Index, Ledger, MAX_LINE, Parents, Report, export_csv, log, show,
+    Fault, Filter, Index, Ledger, MAX_LINE, Parents, Verification, export_csv, log, show,
 };
 use warpproof_evidence::record::{Body, Stage};
 
@@ -54,13 +54,13 @@ impl Sample {
         files
     }
 
-    fn report(&self) -> Report {
+    fn report(&self) -> Verification {
         self.ledger.verify().expect("readable")
     }
 }
 
 /// Calls every function of a reader. None may panic; errors are allowed.
-fn read_everything(ledger: &Ledger) -> Report {
+fn read_everything(ledger: &Ledger) -> Verification {
     let report = ledger.verify().expect("verify always reports");
     let _ = (report.to_string(), report.exit_code());
     let records: Vec<_> = ledger.records().expect("listed").collect();

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 use warpproof_evidence::hash::Hash;
-use warpproof_evidence::ledger::{Index, Ledger, Report};
+use warpproof_evidence::ledger::{Index, Ledger, Verification};
 use warpproof_evidence::record::{Body, Stage};
 
 /// Set in the writing processes: the ledger's directory.
@@ -89,7 +89,7 @@ impl Running {
 }
 
 /// Whether the ledger is valid and holds all of these.
-fn check(path: &Path, acknowledged: &[Hash], kills: usize) -> Option<Report> {
+fn check(path: &Path, acknowledged: &[Hash], kills: usize) -> Option<Verification> {
     let Ok(ledger) = Ledger::open(path) else {
         assert!(acknowledged.is_empty(), "killed before the ledger existed");
         return None;

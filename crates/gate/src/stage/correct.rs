@@ -113,14 +113,14 @@ fn judge(
             );
             return Err(fail(reason));
         }
-        if let Some(input) = stand.changed_input() {
+        if let Some(input) = stand.changed_input()? {
             return Err(fail(format!("{name}: the kernel changed its input `{input}`")));
         }
         if let Some(why) = audit::downgrade(bench.task, case.dtype, &executed.instructions) {
             return Err(fail(format!("{}: less precise than the task requires: {why}", part.name)));
         }
         let got: Vec<(String, Vec<u8>)> =
-            stand.outputs().into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
+            stand.outputs()?.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
         let expected = expectations(bench, part, &case, &inputs)?;
         let finite =
             |one: &Expected| one.tensor.values.iter().all(|value| value.abs() <= one.dtype.largest());
@@ -160,7 +160,7 @@ fn judge(
                 stand.run(&name, None).map_err(|end| {
                     unfit(format!("its bitwise baseline does not complete: {}", end.reason))
                 })?;
-                for ((output, bytes), (_, other)) in got.iter().zip(stand.outputs()) {
+                for ((output, bytes), (_, other)) in got.iter().zip(stand.outputs()?) {
                     worst.compare_bits(bytes, &other, element(bench, output, case.dtype));
                 }
             }
@@ -189,7 +189,7 @@ fn judge(
         stand.fill(inputs, OTHER_POISON)?;
         let mut work = Work::default();
         stand.run(name, Some(&mut work)).map_err(|end| end.shown_by(shown))?;
-        let same = stand.outputs().iter().zip(before).all(|((_, now), (_, then))| now == then);
+        let same = stand.outputs()?.iter().zip(before).all(|((_, now), (_, then))| now == then);
         if !same {
             let reason = format!(
                 "{name}: the output changes when memory has other contents before the launch; the kernel leaves outputs \
@@ -282,7 +282,7 @@ fn elsewhere(
     let mut stand = Stand::elsewhere(bench, candidate, module, &part.size, *dtype)?;
     stand.fill(inputs, POISON)?;
     stand.run(name, None).map_err(|end| end.shown_by(shown))?;
-    let moved = stand.outputs();
+    let moved = stand.outputs()?;
     match moved.iter().zip(before).find(|((_, now), (_, then))| now != then) {
         None => Ok(()),
         Some(((output, _), _)) => {
@@ -298,9 +298,9 @@ fn elsewhere(
 /// Launches again on the memory that the last launch left, as timed launches do. A kernel that finds its work already
 /// done there would be timed doing nothing.
 fn launched_again(stand: &mut Stand, inputs: &[Input], name: &str, issued: u64) -> Result<(), Ending> {
-    let before = stand.left();
+    let before = stand.left()?;
     // Outputs that begin as an input have changed, so only they are filled again.
-    stand.refill_in_place(inputs, OTHER_POISON);
+    stand.refill_in_place(inputs, OTHER_POISON)?;
     let mut again = Work::default();
     stand.run(name, Some(&mut again))?;
     let fail = |what: String| {
@@ -313,7 +313,7 @@ fn launched_again(stand: &mut Stand, inputs: &[Input], name: &str, issued: u64) 
     if again.issued != issued {
         return fail(format!("issues {} warp instructions instead of {issued}", again.issued));
     }
-    let after = stand.left();
+    let after = stand.left()?;
     match before.iter().zip(&after).find(|(before, after)| before != after) {
         Some(((changed, _), _)) => fail(format!("leaves different contents in `{changed}`")),
         None => Ok(()),

@@ -44,14 +44,20 @@ impl Bound {
         self.buffer.address() + u64::try_from(self.offset).unwrap_or(0)
     }
 
-    fn write(&self, device: &mut Device) {
+    fn write(&self, device: &mut Device) -> Result<(), Ending> {
         // A buffer is as large as its array plus its offset.
-        let _written = device.memory().write(self.address(), &self.before);
+        device.memory().write(self.address(), &self.before).map_err(|_| self.lost("cannot be written"))
     }
 
-    fn read(&self, device: &Device) -> Vec<u8> {
-        let mut bytes = device.read(&self.buffer);
-        bytes.split_off(self.offset.min(bytes.len()))
+    fn read(&self, device: &Device) -> Result<Vec<u8>, Ending> {
+        let mut bytes = device.read(&self.buffer).map_err(|error| self.lost(&error.to_string()))?;
+        Ok(bytes.split_off(self.offset.min(bytes.len())))
+    }
+
+    /// The ending if its memory is not accessible.
+    fn lost(&self, why: &str) -> Ending {
+        let reason = format!("internal error: memory of `{}`: {why}", self.room.name);
+        Ending::inconclusive(reason, Some(Obstacle::Input))
     }
 }
 
@@ -156,7 +162,7 @@ impl Stand {
     pub(super) fn fill(&mut self, inputs: &[Input], poison: u8) -> Result<(), Trouble> {
         for bound in &mut self.buffers {
             bound.before = bound.room.filled(inputs, poison);
-            bound.write(&mut self.device);
+            bound.write(&mut self.device)?;
         }
         for (variable, content) in &self.set {
             let bytes = content.bytes(inputs)?;
@@ -174,17 +180,18 @@ impl Stand {
     }
 
     /// Refills outputs that begin as an input; the rest stays as the last launch left it.
-    pub(super) fn refill_in_place(&mut self, inputs: &[Input], poison: u8) {
+    pub(super) fn refill_in_place(&mut self, inputs: &[Input], poison: u8) -> Result<(), Ending> {
         for bound in self.buffers.iter_mut().filter(|bound| bound.room.begins_as.is_some()) {
             bound.before = bound.room.filled(inputs, poison);
-            bound.write(&mut self.device);
+            bound.write(&mut self.device)?;
         }
+        Ok(())
     }
 
     /// Outputs and scratch memory as the last launch left them, by name.
-    pub(super) fn left(&self) -> Vec<(String, Vec<u8>)> {
+    pub(super) fn left(&self) -> Result<Vec<(String, Vec<u8>)>, Ending> {
         let written = self.buffers.iter().filter(|bound| bound.room.what != What::Input);
-        written.map(|bound| (bound.room.name.clone(), bound.read(&self.device))).collect()
+        written.map(|bound| Ok((bound.room.name.clone(), bound.read(&self.device)?))).collect()
     }
 
     /// Runs all kernels; `executed` receives every instruction that a lane executes.
@@ -288,14 +295,14 @@ impl Stand {
     }
 
     /// The bytes of each output, by name.
-    pub(super) fn outputs(&self) -> Vec<(&str, Vec<u8>)> {
+    pub(super) fn outputs(&self) -> Result<Vec<(&str, Vec<u8>)>, Ending> {
         let outputs = self.buffers.iter().filter(|bound| bound.room.what == What::Output);
         outputs
             .map(|bound| {
-                let mut bytes = bound.read(&self.device);
+                let mut bytes = bound.read(&self.device)?;
                 // A buffer has at least one byte, a tensor may have none.
                 bytes.truncate(bound.room.dims.iter().product::<usize>() * bound.room.dtype.size());
-                (bound.room.name.as_str(), bytes)
+                Ok((bound.room.name.as_str(), bytes))
             })
             .collect()
     }
@@ -311,13 +318,14 @@ impl Stand {
     }
 
     /// An input that a kernel changed.
-    pub(super) fn changed_input(&self) -> Option<&str> {
-        let inputs = self.buffers.iter().filter(|bound| bound.room.what == What::Input);
-        let mut changed = inputs.filter(|bound| {
-            let after = bound.read(&self.device);
-            after.get(..bound.before.len()) != Some(&bound.before[..])
-        });
-        changed.next().map(|bound| bound.room.name.as_str())
+    pub(super) fn changed_input(&self) -> Result<Option<&str>, Ending> {
+        for bound in self.buffers.iter().filter(|bound| bound.room.what == What::Input) {
+            let after = bound.read(&self.device)?;
+            if after.get(..bound.before.len()) != Some(&bound.before[..]) {
+                return Ok(Some(bound.room.name.as_str()));
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -59,11 +59,11 @@ impl Rehearsal {
             // An element that is never written keeps both fill values, which differ.
             stand.fill(&inputs, OTHER_POISON)?;
             stand.run(&part.name, None)?;
-            let other: Vec<Vec<u8>> = stand.outputs().into_iter().map(|(_, bytes)| bytes).collect();
+            let other: Vec<Vec<u8>> = stand.outputs()?.into_iter().map(|(_, bytes)| bytes).collect();
             stand.fill(&inputs, POISON)?;
             stand.run(&part.name, None)?;
             let outputs: Vec<(String, Vec<u8>)> =
-                stand.outputs().into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
+                stand.outputs()?.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
             for ((name, bytes), other) in outputs.iter().zip(&other) {
                 let element = correct::element(bench, name, case.dtype);
                 let kept = bytes.chunks(element).zip(other.chunks(element));

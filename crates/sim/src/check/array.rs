@@ -9,8 +9,8 @@
 //! dynamic shared memory, which has one name and no size. Never reports: an access inside its variable.
 
 use super::context::Context;
-use super::finding::{Class, Severity};
-use super::ledger::{Ledger, Raw, Spot};
+use super::raw::{Raw, RawFindings, Spot};
+use super::{Class, Severity};
 use crate::isa::Op;
 use crate::machine::{Access, AccessKind, Width, at, lanes_of};
 use crate::program::{Meta, Program};
@@ -98,7 +98,7 @@ impl Arrays {
     }
 
     /// An access of a warp to shared memory.
-    pub(crate) fn access(&self, context: &Context, ledger: &mut Ledger, access: &Access<'_>) {
+    pub(crate) fn access(&self, context: &Context, raw_findings: &mut RawFindings, access: &Access<'_>) {
         let Some(variable) = self.inside.get(at(access.pc)).copied().flatten() else { return };
         let Some((name, start, size)) = context.program.shared_variables.get(variable) else { return };
         let (start, end) = (u64::from(*start), u64::from(*start) + u64::from(*size));
@@ -116,7 +116,7 @@ impl Arrays {
                 continue;
             }
             let key = (Class::Bounds, access.pc, 0, 0);
-            ledger.add(key, Severity::Error, || {
+            raw_findings.add(key, Severity::Error, || {
                 let thread = access.warp * 32 + u32::try_from(lane).unwrap_or(0);
                 let verb = if access.kind == AccessKind::Read { "read" } else { "write" };
                 let reached = u32::try_from(address).ok().and_then(|address| context.shared_name(address));

@@ -13,9 +13,9 @@
 //! reported by the machine.
 
 use super::context::Context;
-use super::finding::{Class, Severity};
-use super::ledger::{Ledger, Raw, Spot};
 use super::passing::Passing;
+use super::raw::{Raw, RawFindings, Spot};
+use super::{Class, Severity};
 use crate::isa::Op;
 use crate::machine::at;
 use crate::observe::{Arrival, Issue};
@@ -48,7 +48,13 @@ fn thread_of(warp: u32, lanes: u32) -> u32 {
 }
 
 impl BarrierUse {
-    pub(crate) fn issue(&mut self, context: &Context, block: u32, ledger: &mut Ledger, issue: &Issue<'_>) {
+    pub(crate) fn issue(
+        &mut self,
+        context: &Context,
+        block: u32,
+        raw_findings: &mut RawFindings,
+        issue: &Issue<'_>,
+    ) {
         if self.parted >> (issue.warp & 31) & 1 == 0 {
             return;
         }
@@ -62,11 +68,17 @@ impl BarrierUse {
                 continue;
             }
             let key = (Class::Barrier, piece.pc, piece.pc, 1);
-            ledger.add(key, Severity::Error, || past(context, block, piece, issue.pc, others));
+            raw_findings.add(key, Severity::Error, || past(context, block, piece, issue.pc, others));
         }
     }
 
-    pub(crate) fn arrive(&mut self, context: &Context, block: u32, ledger: &mut Ledger, arrival: &Arrival) {
+    pub(crate) fn arrive(
+        &mut self,
+        context: &Context,
+        block: u32,
+        raw_findings: &mut RawFindings,
+        arrival: &Arrival,
+    ) {
         let Arrival { warp, lanes, exited, pc, id, waits, .. } = *arrival;
         if lanes == !exited && self.parted >> (warp & 31) & 1 == 0 {
             return;
@@ -75,7 +87,7 @@ impl BarrierUse {
         for piece in self.pieces.iter().filter(|piece| piece.warp == warp && piece.pc != pc) {
             if aligned || piece.aligned {
                 let key = (Class::Barrier, piece.pc.min(pc), piece.pc.max(pc), 0);
-                ledger.add(key, Severity::Error, || apart(context, block, piece, arrival));
+                raw_findings.add(key, Severity::Error, || apart(context, block, piece, arrival));
             }
         }
         if !waits {

@@ -9,15 +9,15 @@ use super::fragment::Provenance;
 use super::global::{GlobalRace, Pages, Together};
 use super::init::Init;
 use super::lanes::Lanes;
-use super::ledger::Ledger;
 use super::output::{self, Outputs, Stores};
 use super::race::SharedRace;
+use super::raw::RawFindings;
 use super::settings::Check;
 use super::site::Kind;
 use super::taint::Taint;
 use crate::machine::{Access, Row, lanes_of, used_pieces};
 use crate::memory::Space;
-use crate::observe::{Arrival, Copy, Exchange, Issue, Mbarrier, Moved, Observer};
+use crate::observe::{Arrival, AsyncCopy, Exchange, Issue, Mbarrier, Moved, Observer};
 use std::sync::{Arc, Mutex};
 
 /// The observer of one block.
@@ -26,7 +26,7 @@ pub(crate) struct Checker {
     block: u32,
     order: Order,
     fences: Fences,
-    ledger: Ledger,
+    raw_findings: RawFindings,
     race: Option<Races>,
     init: Option<Init>,
     outputs: Option<Outputs>,
@@ -48,7 +48,7 @@ struct Races {
 /// The results of a block's observer.
 pub(crate) struct Left {
     pub block: u32,
-    pub ledger: Ledger,
+    pub raw_findings: RawFindings,
     pub pages: Option<Pages>,
     /// Bytes of shadow state for shared memory.
     pub shadow: u64,
@@ -78,13 +78,13 @@ impl Checker {
         let lanes = context.settings.has(Check::Lanes).then(|| Lanes::new(block));
         let provenance = context.fragments.as_ref().map(|_| Provenance::new(block, context.shared));
         let barrier = context.settings.has(Check::Barrier).then(BarrierUse::default);
-        let (fences, ledger) = (Fences::default(), Ledger::default());
+        let (fences, raw_findings) = (Fences::default(), RawFindings::default());
         Checker {
             context,
             block,
             order,
             fences,
-            ledger,
+            raw_findings,
             race,
             init,
             outputs,
@@ -100,14 +100,14 @@ impl Checker {
         let mut shadow = self.race.as_ref().map_or(0, |race| race.shared.bytes());
         if let Some(provenance) = self.provenance.take() {
             shadow += provenance.bytes();
-            provenance.finish(&self.context, &mut self.ledger);
+            provenance.finish(&self.context, &mut self.raw_findings);
         }
         if let Some(init) = self.init.take() {
-            init.finish(&self.context, self.block, &mut self.ledger);
+            init.finish(&self.context, self.block, &mut self.raw_findings);
         }
         Left {
             block: self.block,
-            ledger: self.ledger,
+            raw_findings: self.raw_findings,
             pages: self.race.map(|race| race.global.into_pages()),
             shadow: u64::try_from(shadow).unwrap_or(u64::MAX),
             stores: self.outputs.and_then(Outputs::into_own),
@@ -120,12 +120,12 @@ impl Checker {
     #[inline]
     fn values(&mut self, issue: &Issue<'_>) {
         if let (Some(init), Some(facts)) = (&mut self.init, &self.context.facts) {
-            init.issue(&self.context, facts, &mut self.ledger, issue);
+            init.issue(&self.context, facts, &mut self.raw_findings, issue);
         }
         if let Some(taint) = &mut self.taint
             && let (Some(facts), Some(entrances)) = (&self.context.facts, &self.context.entrances)
         {
-            taint.issue(&self.context, facts, entrances, &mut self.ledger, issue);
+            taint.issue(&self.context, facts, entrances, &mut self.raw_findings, issue);
         }
     }
 }
@@ -134,13 +134,13 @@ impl Observer for Checker {
     fn issue(&mut self, issue: &Issue<'_>) {
         self.values(issue);
         if let Some(lanes) = &mut self.lanes {
-            lanes.issue(&self.context, &mut self.ledger, issue);
+            lanes.issue(&self.context, &mut self.raw_findings, issue);
         }
         if let Some(barrier) = &mut self.barrier {
-            barrier.issue(&self.context, self.block, &mut self.ledger, issue);
+            barrier.issue(&self.context, self.block, &mut self.raw_findings, issue);
         }
         if let Some(provenance) = &mut self.provenance {
-            provenance.issue(&self.context, &mut self.ledger, issue);
+            provenance.issue(&self.context, &mut self.raw_findings, issue);
         }
         match self.context.sites.get(issue.pc).kind {
             Kind::Fence(scope, sequential) => {
@@ -173,30 +173,30 @@ impl Observer for Checker {
         if let Some(provenance) = &mut self.provenance {
             provenance.access(&self.context, access);
         }
-        let Checker { context, order, fences, ledger, race, init, outputs, taint, .. } = self;
+        let Checker { context, order, fences, raw_findings, race, init, outputs, taint, .. } = self;
         if let Some(taint) = taint
             && let (Some(facts), Some(entrances)) = (&context.facts, &context.entrances)
         {
-            taint.access(context, facts, entrances, ledger, access);
+            taint.access(context, facts, entrances, raw_findings, access);
         }
         if let (Some(arrays), Space::Shared) = (&context.arrays, access.space) {
-            by_use(access, |access| arrays.access(context, ledger, access));
+            by_use(access, |access| arrays.access(context, raw_findings, access));
         }
         if let (Some(init), Some(facts)) = (init, &context.facts) {
             let shared = race.as_ref().map(|race| &race.shared);
-            init.access(context, facts, ledger, access, shared, outputs.as_mut());
+            init.access(context, facts, raw_findings, access, shared, outputs.as_mut());
         }
         if let Some(outputs) = outputs {
             outputs.access(access);
             if context.settings.has(Check::Output) {
-                output::inputs(context, ledger, access);
+                output::inputs(context, raw_findings, access);
             }
         }
         if let (Some(race), false) = (race, access.deferred) {
             let Races { shared, global, copies } = race;
             by_use(access, |access| match access.space {
-                Space::Shared => shared.access(context, order, fences, ledger, copies, access),
-                Space::Global => global.access(context, order, fences, ledger, copies, access),
+                Space::Shared => shared.access(context, order, fences, raw_findings, copies, access),
+                Space::Global => global.access(context, order, fences, raw_findings, copies, access),
                 _ => {}
             });
         }
@@ -214,7 +214,7 @@ impl Observer for Checker {
             init.arrive(arrival);
         }
         if let Some(barrier) = &mut self.barrier {
-            barrier.arrive(&self.context, self.block, &mut self.ledger, arrival);
+            barrier.arrive(&self.context, self.block, &mut self.raw_findings, arrival);
         }
     }
 
@@ -245,15 +245,15 @@ impl Observer for Checker {
             taint.exchange(facts, exchange);
         }
         if let Some(lanes) = &mut self.lanes {
-            lanes.exchange(&self.context, &mut self.ledger, exchange);
+            lanes.exchange(&self.context, &mut self.raw_findings, exchange);
         }
         if let Some(provenance) = &mut self.provenance {
             provenance.exchange(&self.context, exchange);
         }
     }
 
-    fn copy_issued(&mut self, copy: &Copy) {
-        let Checker { context, block, order, ledger, race, init, outputs, taint, .. } = self;
+    fn copy_issued(&mut self, copy: &AsyncCopy) {
+        let Checker { context, block, order, raw_findings, race, init, outputs, taint, .. } = self;
         if let Some(taint) = taint {
             taint.copy_issued(copy);
         }
@@ -261,13 +261,13 @@ impl Observer for Checker {
             init.copy_issued(copy, outputs.as_mut());
         }
         if let Some(race) = race {
-            race.shared.copy_issued(context, *block, order, ledger, &race.copies, copy);
-            race.global.copy_issued(context, order, ledger, *block, copy);
+            race.shared.copy_issued(context, *block, order, raw_findings, &race.copies, copy);
+            race.global.copy_issued(context, order, raw_findings, *block, copy);
             race.copies.issued(copy);
         }
     }
 
-    fn copy_done(&mut self, copy: &Copy) {
+    fn copy_done(&mut self, copy: &AsyncCopy) {
         if let Some(provenance) = &mut self.provenance {
             provenance.copy_done(&self.context, copy);
         }

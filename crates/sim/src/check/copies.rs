@@ -5,15 +5,15 @@
 //! groups of the thread are pending.
 
 use super::clock::Who;
-use super::ledger::{Raw, Spot};
+use super::raw::{Raw, Spot};
 use crate::machine::{at, lanes_of};
-use crate::observe::Copy;
+use crate::observe::AsyncCopy;
 use std::collections::BTreeMap;
 
 /// A copy in flight.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
-    copy: Copy,
+    copy: AsyncCopy,
     /// When it was issued, in the block's count of copies and waits.
     time: u64,
 }
@@ -41,12 +41,12 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    pub(crate) fn issued(&mut self, copy: &Copy) {
+    pub(crate) fn issued(&mut self, copy: &AsyncCopy) {
         self.time += 1;
         self.flights.insert(copy.to, Flight { copy: *copy, time: self.time });
     }
 
-    pub(crate) fn done(&mut self, copy: &Copy) {
+    pub(crate) fn done(&mut self, copy: &AsyncCopy) {
         let same = |flight: &Flight| {
             let known = &flight.copy;
             (known.warp, known.lane, known.group) == (copy.warp, copy.lane, copy.group)
@@ -74,8 +74,8 @@ impl Copies {
     }
 
     /// The copy in flight that a thread issued and that writes this byte of shared memory.
-    pub(crate) fn of(&self, who: Who, address: u32) -> Option<Copy> {
-        let holds = |copy: &Copy| {
+    pub(crate) fn of(&self, who: Who, address: u32) -> Option<AsyncCopy> {
+        let holds = |copy: &AsyncCopy| {
             Who::new(copy.warp, at(copy.lane)) == who && address.wrapping_sub(copy.to) < copy.size
         };
         let near = self.flights.range(address.saturating_sub(128)..=address).rev();
@@ -84,7 +84,7 @@ impl Copies {
 
     /// Adds to a report why the copy is still in flight and how to fix it. `then` is appended to the help: what is
     /// needed after the wait.
-    pub(crate) fn explain(&self, raw: &mut Raw, copy: &Copy, block: u32, then: &str) {
+    pub(crate) fn explain(&self, raw: &mut Raw, copy: &AsyncCopy, block: u32, then: &str) {
         let who = Who::new(copy.warp, at(copy.lane));
         let commits = self.commits.get(&who).copied().unwrap_or(0);
         if commits <= copy.group {

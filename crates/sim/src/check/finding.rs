@@ -1,104 +1,12 @@
 //! A finding of a check: its class, a message, and the source locations and threads that explain it.
 
-use crate::stop::{Place, Stop, StopKind};
-
-/// The kind of bug.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Class {
-    /// Unordered accesses of two threads to the same bytes of shared memory.
-    SharedRace,
-    /// The same in global memory, within a block or between blocks, or synchronized with too narrow a scope.
-    GlobalRace,
-    /// Bytes accessed while an asynchronous copy from or to them is in flight.
-    AsyncCopy,
-    /// An mbarrier used before its initialization, or with a wrong count or phase.
-    Mbarrier,
-    /// An out-of-bounds access: to unallocated memory, or to memory of another array.
-    Bounds,
-    /// An address that is not a multiple of the access size.
-    Alignment,
-    /// Use of an uninitialized value.
-    Uninitialized,
-    /// A warp-wide instruction whose member mask differs from the lanes that execute it.
-    Lanes,
-    /// A barrier used in a way it does not allow.
-    Barrier,
-    /// No thread can make progress.
-    Deadlock,
-    /// A lane of a matrix instruction holds another element than the fragment layout requires.
-    Provenance,
-    /// Elements of an output that the kernel never wrote.
-    Unwritten,
-    /// An input that the kernel wrote to.
-    ModifiedInput,
-    /// Results that depend on the order in which warps run.
-    Order,
-    /// Control flow or results that depend on a clock, a timer, the multiprocessor or an address.
-    MachineDependent,
-    /// `trap`, a failed `assert`.
-    Trap,
-}
-
-impl Class {
-    /// Every class, in the order of the book.
-    pub const ALL: [Class; 16] = [
-        Class::SharedRace,
-        Class::GlobalRace,
-        Class::AsyncCopy,
-        Class::Mbarrier,
-        Class::Bounds,
-        Class::Alignment,
-        Class::Uninitialized,
-        Class::Lanes,
-        Class::Barrier,
-        Class::Deadlock,
-        Class::Provenance,
-        Class::Unwritten,
-        Class::ModifiedInput,
-        Class::Order,
-        Class::MachineDependent,
-        Class::Trap,
-    ];
-
-    /// The stable name, used in machine-readable output and for the pages of the book.
-    pub fn name(self) -> &'static str {
-        match self {
-            Class::SharedRace => "shared-race",
-            Class::GlobalRace => "global-race",
-            Class::AsyncCopy => "async-copy",
-            Class::Mbarrier => "mbarrier",
-            Class::Bounds => "bounds",
-            Class::Alignment => "alignment",
-            Class::Uninitialized => "uninitialized",
-            Class::Lanes => "lanes",
-            Class::Barrier => "barrier",
-            Class::Deadlock => "deadlock",
-            Class::Provenance => "provenance",
-            Class::Unwritten => "unwritten",
-            Class::ModifiedInput => "modified-input",
-            Class::Order => "order",
-            Class::MachineDependent => "machine-dependent",
-            Class::Trap => "trap",
-        }
-    }
-
-    /// The class of a stop that the kernel caused.
-    pub fn of_stop(kind: StopKind) -> Option<Class> {
-        Some(match kind {
-            StopKind::Bounds => Class::Bounds,
-            StopKind::Alignment => Class::Alignment,
-            StopKind::Barrier => Class::Barrier,
-            StopKind::Mbarrier => Class::Mbarrier,
-            StopKind::Deadlock => Class::Deadlock,
-            StopKind::Lanes => Class::Lanes,
-            StopKind::Trap => Class::Trap,
-            _ => return None,
-        })
-    }
-}
+use super::class::Class;
+use crate::stop::{Place, Stop};
 
 /// How severe a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
 pub enum Severity {
     /// The kernel is wrong.
     Error,
@@ -106,8 +14,19 @@ pub enum Severity {
     Note,
 }
 
+impl Severity {
+    /// The stable name, used in machine-readable output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Note => "note",
+        }
+    }
+}
+
 /// A thread of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Thread {
     /// `blockIdx`.
     pub block: [u32; 3],
@@ -117,6 +36,7 @@ pub struct Thread {
 
 /// A source location and what happened there.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Label {
     /// What happened there: a few lowercase words such as "the write".
     pub text: String,
@@ -127,7 +47,11 @@ pub struct Label {
 }
 
 /// One bug, however often it occurred.
+///
+/// With the feature `serde`, it serializes as an object with the names of its fields; classes and severities are their
+/// names (`"shared-race"`, `"error"`). Fields and classes may be added, the existing ones keep their names and meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Finding {
     /// Its kind.
     pub class: Class,

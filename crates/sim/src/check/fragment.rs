@@ -28,13 +28,13 @@ mod report;
 mod tags;
 
 use super::context::Context;
-use super::ledger::Ledger;
+use super::raw::RawFindings;
 use super::settings::Settings;
 use crate::isa::Op;
 use crate::isa::tile::{place_a_of, place_b_of, place_c};
 use crate::machine::{Access, AccessKind, LANES, at, lanes_of};
 use crate::memory::Space;
-use crate::observe::{Copy, Exchange, Issue};
+use crate::observe::{AsyncCopy, Exchange, Issue};
 use crate::program::Program;
 use layout::{Judged, Table, contradict};
 use origin::{LOST, Lines, Sources, Tag, is_element, is_sum, sum};
@@ -138,12 +138,12 @@ impl Provenance {
     }
 
     /// An instruction that moves values between registers, or multiplies.
-    pub(crate) fn issue(&mut self, context: &Context, ledger: &mut Ledger, issue: &Issue<'_>) {
+    pub(crate) fn issue(&mut self, context: &Context, raw_findings: &mut RawFindings, issue: &Issue<'_>) {
         let Some(fragments) = &context.fragments else { return };
         let Some(step) = fragments.plan.step(issue.pc) else { return };
         let warp = Self::warp(&mut self.warps, issue.warp, &fragments.plan);
         match step.action {
-            Action::Multiply(shape) => self.multiply(context, fragments, ledger, issue, step, shape),
+            Action::Multiply(shape) => self.multiply(context, fragments, raw_findings, issue, step, shape),
             Action::FragmentLoad(element) => {
                 warp.piece = (0, 0);
                 warp.pitch = (leading(issue).saturating_mul(element), element);
@@ -180,7 +180,7 @@ impl Provenance {
     }
 
     /// A copy that is complete.
-    pub(crate) fn copy_done(&mut self, context: &Context, copy: &Copy) {
+    pub(crate) fn copy_done(&mut self, context: &Context, copy: &AsyncCopy) {
         let Some(fragments) = &context.fragments else { return };
         let grain = fragments.plan.grain;
         let steady = fragments.plan.steady(copy.pc);
@@ -439,7 +439,7 @@ impl Provenance {
         &mut self,
         context: &Context,
         fragments: &Fragments,
-        ledger: &mut Ledger,
+        raw_findings: &mut RawFindings,
         issue: &Issue<'_>,
         step: &Step,
         shape: Shape,
@@ -464,17 +464,17 @@ impl Provenance {
         {
             if let (Some(wrong), false) = (&judged.wrong, other.constant) {
                 let origin = from.iter().find_map(|row| warp.rows.origin(*row));
-                seen.misplaced(ledger, operand, wrong, origin);
+                seen.misplaced(raw_findings, operand, wrong, origin);
             }
             if let (Some(mixed), false) = (&judged.mixed, other.constant) {
-                seen.mixed(ledger, lines, operand, mixed);
+                seen.mixed(raw_findings, lines, operand, mixed);
             }
         }
         let mut contradicted = false;
         if let (Some(along_a), Some(along_b)) = (&judged_a.along, &judged_b.along)
             && let Some(k) = contradict(&along_a.2, &along_b.2)
         {
-            seen.other_order(ledger, along_a, along_b, k);
+            seen.other_order(raw_findings, along_a, along_b, k);
             contradicted = true;
         }
         let operands = Accumulators { issue, shape, c, grains };
@@ -510,7 +510,7 @@ impl Provenance {
             warp.rows.put(*to, &values[..grains], u32::MAX, Some(issue.pc));
         }
         if let Some((before, now)) = pairing::rows_exchanged(&added) {
-            seen.exchanged(ledger, lines, before, now);
+            seen.exchanged(raw_findings, lines, before, now);
         }
         let before = match (nothing, fresh, same) {
             (true, ..) => return step.to.iter().for_each(|to| warp.rows.set_chain(*to, before)),
@@ -524,18 +524,18 @@ impl Provenance {
             let (sum, overlap) = warp.windows.add(number, fresh, windows);
             step.to.iter().for_each(|to| warp.rows.set_chain(*to, sum));
             match overlap {
-                Some((0, overlap)) => seen.overlap(ledger, Operand::A, &overlap, &judged_b),
-                Some((_, overlap)) => seen.overlap(ledger, Operand::B, &overlap, &judged_a),
+                Some((0, overlap)) => seen.overlap(raw_findings, Operand::A, &overlap, &judged_b),
+                Some((_, overlap)) => seen.overlap(raw_findings, Operand::B, &overlap, &judged_a),
                 None => {}
             }
             return;
         }
-        let again = |again| report::again(&fragments.sources, ledger, &again);
+        let again = |again| report::again(&fragments.sources, raw_findings, &again);
         let extent = |(buffer, index)| fragments.sources.extent(buffer, index);
         let (chain, apart) = warp.chains.add(before, (&judged_a, &judged_b), issue.pc, extent, again);
         step.to.iter().for_each(|to| warp.rows.set_chain(*to, chain));
         if let (Some(apart), false) = (apart, contradicted) {
-            seen.apart(ledger, &apart, judged_a.of_sums);
+            seen.apart(raw_findings, &apart, judged_a.of_sums);
         }
     }
 
@@ -545,15 +545,15 @@ impl Provenance {
     }
 
     /// Reports what is known only at the end of the block: sums, skipped rows and stores.
-    pub(crate) fn finish(self, context: &Context, ledger: &mut Ledger) {
+    pub(crate) fn finish(self, context: &Context, raw_findings: &mut RawFindings) {
         if let Some(fragments) = &context.fragments {
             for again in self.warps.into_iter().flatten().flat_map(|warp| warp.chains.finish()) {
-                report::again(&fragments.sources, ledger, &again);
+                report::again(&fragments.sources, raw_findings, &again);
             }
             for skip in self.loads.finish() {
-                report::skipped(&fragments.sources, self.block, ledger, &skip);
+                report::skipped(&fragments.sources, self.block, raw_findings, &skip);
             }
-            report::stores(context, &fragments.sources, &self.lines, self.block, self.stored, ledger);
+            report::stores(context, &fragments.sources, &self.lines, self.block, self.stored, raw_findings);
         }
     }
 }

@@ -14,15 +14,15 @@
 use super::clock::{Fences, Order, Who};
 use super::context::Context;
 use super::copies::Copies;
-use super::finding::{Class, Severity};
 use super::history::{Conflict, Touch, Write, stamp};
-use super::ledger::Ledger;
 use super::race::{Race, Variable, describe, exchange, one_store, reach};
+use super::raw::RawFindings;
 use super::shadow::{Cell, Many, Owner, Spill, Stamp};
 use super::site::Kind;
+use super::{Class, Severity};
 use crate::machine::{Access, AccessKind, at, lanes_of};
 use crate::memory::Space;
-use crate::observe::Copy;
+use crate::observe::AsyncCopy;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
@@ -250,7 +250,7 @@ pub(crate) struct GlobalRace {
     own: Pages,
     together: Option<Arc<Mutex<Together>>>,
     /// Sources of copies in flight, by their first byte and the thread that issued them.
-    sources: BTreeMap<(u64, u32, u32, u32), Copy>,
+    sources: BTreeMap<(u64, u32, u32, u32), AsyncCopy>,
 }
 
 impl GlobalRace {
@@ -268,7 +268,7 @@ impl GlobalRace {
         context: &Context,
         order: &mut Order,
         fences: &mut Fences,
-        ledger: &mut Ledger,
+        raw_findings: &mut RawFindings,
         copies: &Copies,
         access: &Access<'_>,
     ) {
@@ -319,7 +319,7 @@ impl GlobalRace {
                 // coherent.
                 let race = Race { block: access.block, access: stamp, wrote: false, unchanged: false };
                 let conflict = Conflict { other, block, wrote: true, pending: false, thread_known: true };
-                report(context, ledger, &race, &conflict);
+                report(context, raw_findings, &race, &conflict);
             } else if let Some((conflict, same)) =
                 pages.touch(&touch, address, access.bytes, access.kind, word)
             {
@@ -327,11 +327,11 @@ impl GlobalRace {
                 let wrote = access.kind != AccessKind::Read;
                 let race = Race { block: access.block, access: stamp, wrote, unchanged };
                 if !one_store(&race, &conflict) {
-                    report(context, ledger, &race, &conflict);
+                    report(context, raw_findings, &race, &conflict);
                 }
             }
             if access.kind != AccessKind::Read && !self.sources.is_empty() {
-                self.overwritten(context, ledger, copies, access, (who, address));
+                self.overwritten(context, raw_findings, copies, access, (who, address));
             }
             if let (Some(together), true) = (&mut guard, strong.is_some()) {
                 exchange(&mut together.variables, address, order, fences, access, who, site.ordering);
@@ -344,9 +344,9 @@ impl GlobalRace {
         &mut self,
         context: &Context,
         order: &Order,
-        ledger: &mut Ledger,
+        raw_findings: &mut RawFindings,
         block: u32,
-        copy: &Copy,
+        copy: &AsyncCopy,
     ) {
         if copy.read > 0 {
             let stamp = stamp(order, Who::new(copy.warp, at(copy.lane)), copy.pc, None);
@@ -367,7 +367,7 @@ impl GlobalRace {
             if let Some((conflict, _)) = met {
                 report(
                     context,
-                    ledger,
+                    raw_findings,
                     &Race { block, access: stamp, wrote: false, unchanged: false },
                     &conflict,
                 );
@@ -376,7 +376,7 @@ impl GlobalRace {
         }
     }
 
-    pub(crate) fn copy_done(&mut self, copy: &Copy) {
+    pub(crate) fn copy_done(&mut self, copy: &AsyncCopy) {
         self.sources.remove(&(copy.from, copy.warp, copy.lane, copy.to));
     }
 
@@ -384,7 +384,7 @@ impl GlobalRace {
     fn overwritten(
         &self,
         context: &Context,
-        ledger: &mut Ledger,
+        raw_findings: &mut RawFindings,
         copies: &Copies,
         access: &Access<'_>,
         (who, address): (Who, u64),
@@ -404,7 +404,7 @@ impl GlobalRace {
                 modified: false,
             };
             let key = (Class::AsyncCopy, access.pc, copy.pc, 2);
-            ledger.add(key, Severity::Error, || {
+            raw_findings.add(key, Severity::Error, || {
                 let me = Stamp { who, pc: access.pc, ..other };
                 let race = Race { block: access.block, access: me, wrote: true, unchanged: false };
                 let conflict =
@@ -418,14 +418,14 @@ impl GlobalRace {
     }
 }
 
-fn report(context: &Context, ledger: &mut Ledger, race: &Race, conflict: &Conflict) {
+fn report(context: &Context, raw_findings: &mut RawFindings, race: &Race, conflict: &Conflict) {
     let weak = !race.access.strong && !conflict.other.strong;
     let same_value = race.wrote && conflict.wrote && race.unchanged && weak;
     let severity = if same_value { Severity::Note } else { Severity::Error };
     let class = Class::GlobalRace;
     let (low, high) = (race.access.pc.min(conflict.other.pc), race.access.pc.max(conflict.other.pc));
     let key = (class, low, high, 0);
-    ledger.add_reaching(key, severity, reach(race, conflict), || {
+    raw_findings.add_reaching(key, severity, reach(race, conflict), || {
         let mut raw = describe(context, race, conflict, class, severity, Space::Global);
         let narrow = race.access.strong
             && conflict.other.strong
@@ -472,7 +472,13 @@ impl Between {
     }
 
     /// Compares the accesses of a block with those of the blocks before it.
-    pub(crate) fn add(&mut self, context: &Context, ledger: &mut Ledger, block: u32, own: &mut Pages) {
+    pub(crate) fn add(
+        &mut self,
+        context: &Context,
+        raw_findings: &mut RawFindings,
+        block: u32,
+        own: &mut Pages,
+    ) {
         self.pages.full |= own.full;
         own.list.sort_unstable_by_key(|(number, _)| *number);
         for (number, page) in &own.list {
@@ -496,7 +502,7 @@ impl Between {
                         self.compare(block, done, address, bytes).into_iter().flatten()
                     {
                         let race = Race { block, access, wrote: kind == AccessKind::Write, unchanged };
-                        report(context, ledger, &race, &conflict);
+                        report(context, raw_findings, &race, &conflict);
                     }
                 }
             }

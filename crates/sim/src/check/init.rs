@@ -24,14 +24,14 @@ mod registers;
 
 use super::context::Context;
 use super::facts::{Cold, Facts, NO_ROW, Rule, Traffic, Use};
-use super::finding::{Class, Severity};
-use super::ledger::{Ledger, Raw, Spot};
 use super::mispaired::Mispaired;
 use super::output::{Outputs, buffer_of, element_name};
 use super::race::SharedRace;
+use super::raw::{Raw, RawFindings, Spot};
+use super::{Class, Severity};
 use crate::machine::{Access, AccessKind, LANES, at, lanes_of};
 use crate::memory::Space;
-use crate::observe::{Arrival, Copy, Exchange, Holder, Issue, Moved};
+use crate::observe::{Arrival, AsyncCopy, Exchange, Holder, Issue, Moved};
 use memory::{Local, Shared};
 use registers::{Bytes, Origin, Poison, Source};
 
@@ -96,11 +96,17 @@ impl Init {
 
     /// An instruction is about to be executed, or skipped because its guard is false in all lanes.
     #[inline]
-    pub(crate) fn issue(&mut self, context: &Context, facts: &Facts, ledger: &mut Ledger, issue: &Issue<'_>) {
+    pub(crate) fn issue(
+        &mut self,
+        context: &Context,
+        facts: &Facts,
+        raw_findings: &mut RawFindings,
+        issue: &Issue<'_>,
+    ) {
         let Some(warp) = self.warps.get_mut(at(issue.warp)) else { return };
         let (reads, writes, guard) = facts.rows(issue.pc);
         if guard != NO_ROW && warp.registers.lanes(guard) & issue.here != 0 {
-            guarded(context, facts, ledger, issue, guard, &mut warp.registers);
+            guarded(context, facts, raw_findings, issue, guard, &mut warp.registers);
         }
         if warp.registers.any(reads) & issue.exec == 0 {
             for row in writes {
@@ -122,7 +128,7 @@ impl Init {
                     }
                     reported |= lanes;
                     let place = Place { block: issue.block, warp: issue.warp, pc: issue.pc, lanes };
-                    report(context, ledger, *used, place, origin, None);
+                    report(context, raw_findings, *used, place, origin, None);
                 });
                 warp.registers.clear(*row, reported);
             }
@@ -132,7 +138,7 @@ impl Init {
         {
             if let Some((origin, lanes)) = warp.registers.multiply(facts, issue.pc, cold, shape) {
                 let place = Place { block: issue.block, warp: issue.warp, pc: issue.pc, lanes };
-                report(context, ledger, Use::Matrix, place, origin, None);
+                report(context, raw_findings, Use::Matrix, place, origin, None);
                 for row in writes {
                     warp.registers.clear(*row, u32::MAX);
                 }
@@ -147,7 +153,7 @@ impl Init {
         &mut self,
         context: &Context,
         facts: &Facts,
-        ledger: &mut Ledger,
+        raw_findings: &mut RawFindings,
         access: &Access<'_>,
         race: Option<&SharedRace>,
         outputs: Option<&mut Outputs>,
@@ -162,13 +168,13 @@ impl Init {
                 if access.space == Space::Shared {
                     self.mispaired.write(access);
                 }
-                self.store(context, facts, ledger, cold, access);
+                self.store(context, facts, raw_findings, cold, access);
             }
             AccessKind::Atomic => {
                 if cold.traffic == Traffic::Any {
-                    self.atomic(context, ledger, access, race, outputs);
+                    self.atomic(context, raw_findings, access, race, outputs);
                 }
-                self.store(context, facts, ledger, cold, access);
+                self.store(context, facts, raw_findings, cold, access);
             }
         }
     }
@@ -358,7 +364,7 @@ impl Init {
         &mut self,
         context: &Context,
         facts: &Facts,
-        ledger: &mut Ledger,
+        raw_findings: &mut RawFindings,
         cold: &Cold,
         access: &Access<'_>,
     ) {
@@ -393,7 +399,14 @@ impl Init {
                     let group = lanes_of(rest).filter(|other| first(*other).alike(first(lane)));
                     let group = group.fold(0u32, |group, lane| group | 1 << lane);
                     let place = Place { block: access.block, warp: access.warp, pc: access.pc, lanes: group };
-                    report(context, ledger, Use::Store, place, first(lane), Some(access.addresses.0[lane]));
+                    report(
+                        context,
+                        raw_findings,
+                        Use::Store,
+                        place,
+                        first(lane),
+                        Some(access.addresses.0[lane]),
+                    );
                     rest &= !group;
                 }
                 cold.rows.iter().for_each(|row| registers.clear(*row, all));
@@ -426,7 +439,7 @@ impl Init {
     fn atomic(
         &mut self,
         context: &Context,
-        ledger: &mut Ledger,
+        raw_findings: &mut RawFindings,
         access: &Access<'_>,
         race: Option<&SharedRace>,
         outputs: Option<&mut Outputs>,
@@ -438,7 +451,7 @@ impl Init {
             let byte = bytes[lane].trailing_zeros();
             let origin = origin_in_memory(&self.shared, &warp.local, access, lane, byte);
             let place = Place { block: access.block, warp: access.warp, pc: access.pc, lanes };
-            report(context, ledger, Use::Atomic, place, origin, None);
+            report(context, raw_findings, Use::Atomic, place, origin, None);
         }
     }
 
@@ -453,8 +466,8 @@ impl Init {
     }
 
     /// The block has ended.
-    pub(crate) fn finish(self, context: &Context, block: u32, ledger: &mut Ledger) {
-        self.mispaired.finish(context, block, ledger);
+    pub(crate) fn finish(self, context: &Context, block: u32, raw_findings: &mut RawFindings) {
+        self.mispaired.finish(context, block, raw_findings);
     }
 
     /// Lanes exchange values.
@@ -471,7 +484,7 @@ impl Init {
     }
 
     /// A copy is issued: its destination in shared memory takes over the poison of its source.
-    pub(crate) fn copy_issued(&mut self, copy: &Copy, outputs: Option<&mut Outputs>) {
+    pub(crate) fn copy_issued(&mut self, copy: &AsyncCopy, outputs: Option<&mut Outputs>) {
         self.mispaired.write_one(copy.warp, at(copy.lane), copy.pc, copy.to, copy.size);
         let missing = outputs.and_then(|outputs| {
             outputs.with(|stores| if copy.read == 0 { 0 } else { stores.missing(copy.from, copy.read) })
@@ -554,7 +567,7 @@ fn origin_in_memory(shared: &Shared, local: &Local, access: &Access<'_>, lane: u
 fn guarded(
     context: &Context,
     facts: &Facts,
-    ledger: &mut Ledger,
+    raw_findings: &mut RawFindings,
     issue: &Issue<'_>,
     guard: u32,
     registers: &mut Poison,
@@ -563,21 +576,21 @@ fn guarded(
     let branch = facts.cold(issue.pc).is_some_and(|cold| cold.branch);
     registers.by_origin(guard, lanes, issue.pc, |lanes, origin| {
         let place = Place { block: issue.block, warp: issue.warp, pc: issue.pc, lanes };
-        report(context, ledger, if branch { Use::Branch } else { Use::Condition }, place, origin, None);
+        report(context, raw_findings, if branch { Use::Branch } else { Use::Condition }, place, origin, None);
     });
     registers.clear(guard, lanes);
 }
 
 /// Whether a finding is about a value from shared memory that is only stored or multiplied: if the launch stopped at a
 /// barrier, the thread that would have written the value may not have reached its store.
-pub(crate) fn awaited(&(class, _, _, which): &super::ledger::Key) -> bool {
+pub(crate) fn awaited(&(class, _, _, which): &super::raw::Key) -> bool {
     let decides = !matches!(which / 4, 4 | 7);
     class == Class::Uninitialized && which % 4 == 1 && !decides
 }
 
 fn report(
     context: &Context,
-    ledger: &mut Ledger,
+    raw_findings: &mut RawFindings,
     used: Use,
     place: Place,
     origin: Origin,
@@ -601,7 +614,7 @@ fn report(
         Use::Atomic => 8,
     };
     let key = (Class::Uninitialized, place.pc, origin.pc, 4 * kind + space);
-    ledger.add(key, Severity::Error, || {
+    raw_findings.add(key, Severity::Error, || {
         let thread = 32 * place.warp + place.lanes.trailing_zeros().min(31);
         let who = context.thread(place.block, thread);
         let (sentence, label) = match used {

@@ -16,10 +16,10 @@
 //! that wait elsewhere, end the launch.
 
 use super::context::Context;
-use super::finding::{Class, Severity};
-use super::ledger::{Ledger, Raw, Spot};
 use super::passing::Passing;
+use super::raw::{Raw, RawFindings, Spot};
 use super::undefined::{Origin, Undefined, Use};
+use super::{Class, Severity};
 use crate::isa::op::Participants;
 use crate::machine::{Row, at, lanes_of};
 use crate::observe::{Exchange, Issue};
@@ -68,9 +68,9 @@ impl Lanes {
         }
     }
 
-    pub(crate) fn issue(&mut self, context: &Context, ledger: &mut Ledger, issue: &Issue<'_>) {
+    pub(crate) fn issue(&mut self, context: &Context, raw_findings: &mut RawFindings, issue: &Issue<'_>) {
         if self.waits >> (issue.warp & 31) & 1 != 0 {
-            self.look_for_past(context, ledger, issue);
+            self.look_for_past(context, raw_findings, issue);
         }
         if issue.exec != issue.live && context.meeting_points.get(at(issue.pc)).copied().unwrap_or(false) {
             self.wait(context, issue);
@@ -80,7 +80,7 @@ impl Lanes {
         {
             let key = (Class::Lanes, origin.pc, origin.pc, SOURCE);
             let block = self.block;
-            ledger.add(key, Severity::Error, || source(context, block, issue, &origin, used));
+            raw_findings.add(key, Severity::Error, || source(context, block, issue, &origin, used));
         }
     }
 
@@ -111,7 +111,7 @@ impl Lanes {
         }
     }
 
-    fn look_for_past(&mut self, context: &Context, ledger: &mut Ledger, issue: &Issue<'_>) {
+    fn look_for_past(&mut self, context: &Context, raw_findings: &mut RawFindings, issue: &Issue<'_>) {
         for waiting in self.waiting.iter_mut().filter(|waiting| waiting.warp == issue.warp) {
             if issue.pc != waiting.pc {
                 // A lane that executes another instruction no longer waits.
@@ -126,7 +126,7 @@ impl Lanes {
                 waiting.need &= !late;
                 let block = self.block;
                 let key = (Class::Lanes, waiting.pc, waiting.pc, PAST);
-                ledger.add(key, Severity::Error, || past(context, block, waiting, issue.pc, late));
+                raw_findings.add(key, Severity::Error, || past(context, block, waiting, issue.pc, late));
             }
         }
         self.settle();
@@ -155,15 +155,20 @@ impl Lanes {
         self.met(warp, None, lanes);
     }
 
-    pub(crate) fn exchange(&mut self, context: &Context, ledger: &mut Ledger, exchange: &Exchange<'_>) {
+    pub(crate) fn exchange(
+        &mut self,
+        context: &Context,
+        raw_findings: &mut RawFindings,
+        exchange: &Exchange<'_>,
+    ) {
         self.met(exchange.warp, Some(exchange.pc), exchange.lanes);
         match (exchange.masks, exchange.sources) {
             (masks, Some(sources)) => self.shuffle(context, exchange, masks, sources),
-            (Some(masks), None) => self.masks(context, ledger, exchange, masks),
+            (Some(masks), None) => self.masks(context, raw_findings, exchange, masks),
             (None, None) => {
                 let key = (Class::Lanes, exchange.pc, exchange.pc, WHOLE_WARP);
                 let block = self.block;
-                ledger.add(key, Severity::Error, || whole_warp(context, block, exchange));
+                raw_findings.add(key, Severity::Error, || whole_warp(context, block, exchange));
             }
         }
     }
@@ -186,7 +191,13 @@ impl Lanes {
         self.undefined.shuffle(context, exchange, sources, wrong);
     }
 
-    fn masks(&mut self, context: &Context, ledger: &mut Ledger, exchange: &Exchange<'_>, masks: &Row<u32>) {
+    fn masks(
+        &mut self,
+        context: &Context,
+        raw_findings: &mut RawFindings,
+        exchange: &Exchange<'_>,
+        masks: &Row<u32>,
+    ) {
         let first = masks.0[at(exchange.lanes.trailing_zeros() & 31)];
         if lanes_of(exchange.lanes).all(|lane| masks.0[lane] == first) {
             return;
@@ -197,7 +208,8 @@ impl Lanes {
             let Some(other) = unheard else { continue };
             let key = (Class::Lanes, exchange.pc, exchange.pc, MASKS);
             let block = self.block;
-            ledger.add(key, Severity::Error, || one_sided(context, block, exchange, masks, (lane, other)));
+            raw_findings
+                .add(key, Severity::Error, || one_sided(context, block, exchange, masks, (lane, other)));
             return;
         }
     }

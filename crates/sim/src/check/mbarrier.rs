@@ -9,8 +9,8 @@
 
 use super::clock::{Clock, Order, Who};
 use super::context::Context;
-use super::finding::{Class, Severity};
-use super::ledger::{Ledger, Raw, Spot};
+use super::raw::{Raw, RawFindings, Spot};
+use super::{Class, Severity};
 use crate::machine::at;
 use crate::observe::{Mbarrier, MbarrierAction};
 use std::collections::BTreeMap;
@@ -69,7 +69,7 @@ impl Mbarriers {
     pub(crate) fn initialize(
         &mut self,
         context: &Context,
-        ledger: &mut Ledger,
+        raw_findings: &mut RawFindings,
         (block, who): (u32, Who),
         pc: u32,
         address: u32,
@@ -80,7 +80,7 @@ impl Mbarriers {
             return;
         }
         phases.again = true;
-        ledger.add((Class::Mbarrier, pc, first, 4), Severity::Error, || {
+        raw_findings.add((Class::Mbarrier, pc, first, 4), Severity::Error, || {
             let name = context.shared_name(address).map_or(String::new(), |name| format!(" `{name}`"));
             let in_flight = match phases.arrivals {
                 0 => None,

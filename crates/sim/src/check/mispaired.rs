@@ -12,8 +12,8 @@
 
 use super::clock::Who;
 use super::context::Context;
-use super::finding::{Class, Severity};
-use super::ledger::{Ledger, Raw, Spot};
+use super::raw::{Raw, RawFindings, Spot};
+use super::{Class, Severity};
 use crate::machine::{Access, at, lanes_of};
 use crate::observe::Arrival;
 use std::collections::BTreeMap;
@@ -143,8 +143,8 @@ impl Mispaired {
 
     /// Replaces findings about uninitialized values by findings about barriers, if mismatched barriers are the cause.
     /// Accesses that race are reported as races.
-    pub(crate) fn finish(self, context: &Context, block: u32, ledger: &mut Ledger) {
-        let races: Vec<u32> = ledger
+    pub(crate) fn finish(self, context: &Context, block: u32, raw_findings: &mut RawFindings) {
+        let races: Vec<u32> = raw_findings
             .raws()
             .filter(|raw| raw.class == Class::SharedRace && raw.severity == Severity::Error)
             .flat_map(|raw| raw.spots.iter().map(|spot| spot.pc))
@@ -157,7 +157,7 @@ impl Mispaired {
         };
         for late in self.late.values().filter(|late| !races.contains(&late.read.pc) && !executed(late)) {
             let Some(mut raw) = late.describe(context, block) else { continue };
-            ledger.replace(|known| {
+            raw_findings.replace(|known| {
                 let same = known.class == Class::Uninitialized && known.names(late.read.pc);
                 same.then(|| {
                     raw.count = known.count;

@@ -6,6 +6,7 @@
 mod array;
 mod barrier;
 mod checker;
+mod class;
 mod clock;
 mod context;
 mod copies;
@@ -17,12 +18,12 @@ mod global;
 mod history;
 mod init;
 mod lanes;
-mod ledger;
 mod mbarrier;
 mod mispaired;
 mod output;
 mod passing;
 mod race;
+mod raw;
 mod schedules;
 mod settings;
 mod shadow;
@@ -30,8 +31,9 @@ mod site;
 mod taint;
 mod undefined;
 
+pub use class::Class;
 pub use explore::{Bounds, Explored};
-pub use finding::{Class, Finding, Label, Severity, Thread};
+pub use finding::{Finding, Label, Severity, Thread};
 
 pub use schedules::schedules_needed;
 pub use settings::{BufferRole, Check, Role, Settings, Source};
@@ -47,8 +49,8 @@ use context::Context;
 use explore::Log;
 use fragment::Fragments;
 use global::{Between, Together};
-use ledger::{Ledger, Raw};
 use output::{Outputs, Stores};
+use raw::{Raw, RawFindings};
 use site::Sites;
 use std::any::Any;
 use std::sync::{Arc, Mutex};
@@ -68,12 +70,12 @@ pub struct Checked {
 
 /// The findings without those that another finding explains: a note at the locations of an error, and an uninitialized
 /// value whose read is in a race.
-fn without_repeats(context: &Context, mut ledger: Ledger) -> Vec<Raw> {
+fn without_repeats(context: &Context, mut raw_findings: RawFindings) -> Vec<Raw> {
     let racing = |raw: &Raw| {
         matches!(raw.class, Class::SharedRace | Class::GlobalRace | Class::AsyncCopy | Class::Mbarrier)
     };
-    let errors = || ledger.raws().filter(|raw| raw.severity == Severity::Error);
-    let keep: Vec<bool> = ledger
+    let errors = || raw_findings.raws().filter(|raw| raw.severity == Severity::Error);
+    let keep: Vec<bool> = raw_findings
         .raws()
         .map(|raw| match raw.class {
             _ if raw.severity == Severity::Note => !errors()
@@ -84,8 +86,8 @@ fn without_repeats(context: &Context, mut ledger: Ledger) -> Vec<Raw> {
             _ => true,
         })
         .collect();
-    ledger.retain(&keep);
-    ledger.into_raw(|pc| {
+    raw_findings.retain(&keep);
+    raw_findings.into_raw(|pc| {
         // Include the inlined call chain: the same line of a function is another bug in another call.
         let calls: Vec<String> =
             context.program.source(pc).iter().map(|at| format!("{}:{}", at.file, at.line)).collect();
@@ -170,7 +172,7 @@ impl Device {
         let mut between = Between::new(settings.memory);
         let mut stores = Stores::new(&settings.buffers);
         let common_stores = talk.then(|| Arc::new(Mutex::new(stores.clone())));
-        let mut ledger = Ledger::default();
+        let mut raw_findings = RawFindings::default();
         let mut shadow = 0;
         let listen = |block| -> Option<Box<dyn Observer>> {
             let stores = match &common_stores {
@@ -185,11 +187,11 @@ impl Device {
             let listener: Box<dyn Any> = listener;
             if let Ok(checker) = listener.downcast::<Checker>() {
                 let left = checker.finish();
-                ledger.merge(left.ledger);
+                raw_findings.merge(left.raw_findings);
                 shadow = shadow.max(left.shadow);
                 left.stores.into_iter().for_each(|own| stores.merge(own));
                 if let (Some(mut pages), false) = (left.pages, talk) {
-                    between.add(&context, &mut ledger, left.block, &mut pages);
+                    between.add(&context, &mut raw_findings, left.block, &mut pages);
                 }
             }
         };
@@ -207,13 +209,13 @@ impl Device {
             if let Some(Ok(mut all)) = common_stores.as_ref().map(|stores| stores.lock()) {
                 stores = std::mem::take(&mut all);
             }
-            output::unwritten(&context, &mut ledger, &mut stores);
+            output::unwritten(&context, &mut raw_findings, &mut stores);
         }
         if outcome.stop.as_deref().is_some_and(|stop| stop.blame == Blame::Kernel && holds_up(stop.kind)) {
-            ledger.forget(init::awaited);
+            raw_findings.forget(init::awaited);
         }
         let mut findings: Vec<Finding> =
-            without_repeats(&context, ledger).into_iter().map(|raw| context.finding(raw)).collect();
+            without_repeats(&context, raw_findings).into_iter().map(|raw| context.finding(raw)).collect();
         findings.extend(outcome.stop.as_deref().and_then(Finding::of_stop));
         let kept = settings.max_findings.min(findings.len());
         let dropped = u64::try_from(findings.len() - kept).unwrap_or(u64::MAX);

@@ -7,9 +7,9 @@
 //! and written, or memory that the caller did not describe.
 
 use super::context::Context;
-use super::finding::{Class, Severity};
-use super::ledger::{Ledger, Raw, Spot};
+use super::raw::{Raw, RawFindings, Spot};
 use super::settings::{BufferRole, Role};
+use super::{Class, Severity};
 use crate::machine::{Access, AccessKind, lanes_of};
 use crate::memory::Space;
 use std::collections::{BTreeMap, HashMap};
@@ -201,7 +201,7 @@ pub(crate) fn element_name(buffer: &BufferRole, element: u64) -> String {
 }
 
 /// Reports stores to inputs.
-pub(crate) fn inputs(context: &Context, ledger: &mut Ledger, access: &Access<'_>) {
+pub(crate) fn inputs(context: &Context, raw_findings: &mut RawFindings, access: &Access<'_>) {
     if access.space != Space::Global || access.kind == AccessKind::Read || access.deferred {
         return;
     }
@@ -222,7 +222,7 @@ pub(crate) fn inputs(context: &Context, ledger: &mut Ledger, access: &Access<'_>
         };
         let severity = if access.unchanged >> lane & 1 != 0 { Severity::Note } else { Severity::Error };
         let key = (Class::ModifiedInput, access.pc, 0, u32::try_from(number).unwrap_or(u32::MAX));
-        ledger.add(key, severity, || {
+        raw_findings.add(key, severity, || {
             let thread = 32 * access.warp + u32::try_from(lane).unwrap_or(0);
             let who = context.thread(access.block, thread);
             let what = if severity == Severity::Note { " the value it already has" } else { "" };
@@ -250,7 +250,7 @@ pub(crate) fn inputs(context: &Context, ledger: &mut Ledger, access: &Access<'_>
 }
 
 /// Reports unwritten elements of outputs after all blocks have ended.
-pub(crate) fn unwritten(context: &Context, ledger: &mut Ledger, stores: &mut Stores) {
+pub(crate) fn unwritten(context: &Context, raw_findings: &mut RawFindings, stores: &mut Stores) {
     for (number, buffer) in (0u32..).zip(&context.settings.buffers) {
         if buffer.role != Role::Out {
             continue;
@@ -263,7 +263,7 @@ pub(crate) fn unwritten(context: &Context, ledger: &mut Ledger, stores: &mut Sto
             _ if count == all => format!("no element of the output `{}` was written", buffer.name),
             _ => format!("{name} and {} more of {all} elements were never written", count - 1),
         };
-        ledger.add((Class::Unwritten, context.program.entry, 0, number), Severity::Error, || Raw {
+        raw_findings.add((Class::Unwritten, context.program.entry, 0, number), Severity::Error, || Raw {
             class: Class::Unwritten,
             severity: Severity::Error,
             sentence,

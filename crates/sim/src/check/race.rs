@@ -12,17 +12,17 @@
 use super::clock::{Clock, Fences, Order, Scoped, Who};
 use super::context::Context;
 use super::copies::Copies;
-use super::finding::{Class, Severity};
 use super::history::{Conflict, Touch, Write, stamp};
-use super::ledger::{Ledger, Raw, Reach, Spot};
 use super::mbarrier::Mbarriers;
+use super::raw::{Raw, RawFindings, Reach, Spot};
 use super::shadow::{Cell, Owner, Spill, Stamp, UNKNOWN_SITE};
 use super::site::{Kind, Scope};
+use super::{Class, Severity};
 use crate::isa::Op;
 use crate::isa::op::MbarrierOp;
 use crate::machine::{Access, AccessKind, at, lanes_of};
 use crate::memory::Space;
-use crate::observe::{Copy, Mbarrier};
+use crate::observe::{AsyncCopy, Mbarrier};
 use std::collections::BTreeMap;
 
 /// The clocks that strong writes have released at an address.
@@ -129,7 +129,7 @@ impl SharedRace {
         context: &Context,
         order: &mut Order,
         fences: &mut Fences,
-        ledger: &mut Ledger,
+        raw_findings: &mut RawFindings,
         copies: &Copies,
         access: &Access<'_>,
     ) {
@@ -139,7 +139,7 @@ impl SharedRace {
             _ => site.ordering.strong,
         };
         if site.kind == Kind::Mbarrier && access.kind == AccessKind::Write {
-            self.initialized(context, ledger, access);
+            self.initialized(context, raw_findings, access);
         }
         let rest = if strong.is_none() { self.quietly(context, order, access) } else { access.lanes };
         let mut conflicts = Vec::new();
@@ -162,7 +162,7 @@ impl SharedRace {
                     unchanged,
                 };
                 if !one_store(&race, &conflict) {
-                    self.report(context, ledger, copies, &race, (&conflict, address));
+                    self.report(context, raw_findings, copies, &race, (&conflict, address));
                 }
             }
             if strong.is_some() && site.kind != Kind::Mbarrier {
@@ -313,9 +313,9 @@ impl SharedRace {
         context: &Context,
         block: u32,
         order: &Order,
-        ledger: &mut Ledger,
+        raw_findings: &mut RawFindings,
         copies: &Copies,
-        copy: &Copy,
+        copy: &AsyncCopy,
     ) {
         let who = Who::new(copy.warp, at(copy.lane));
         let stamp = stamp(order, who, copy.pc, None);
@@ -324,12 +324,12 @@ impl SharedRace {
         self.touch(&touch, copy.to, copy.size, AccessKind::Write, true, &mut conflicts);
         for conflict in conflicts {
             let race = Race { block, access: stamp, wrote: true, unchanged: false };
-            self.report(context, ledger, copies, &race, (&conflict, copy.to));
+            self.report(context, raw_findings, copies, &race, (&conflict, copy.to));
         }
     }
 
     /// A copy is complete: from now on it counts as a write of its thread.
-    pub(crate) fn copy_done(&mut self, order: &Order, copy: &Copy) {
+    pub(crate) fn copy_done(&mut self, order: &Order, copy: &AsyncCopy) {
         let who = Who::new(copy.warp, at(copy.lane));
         let mine = |cell: &Cell| {
             cell.writer().is_some_and(|(write, pending)| {
@@ -365,7 +365,7 @@ impl SharedRace {
     }
 
     /// An mbarrier instruction is about to write a whole mbarrier; checks initializations.
-    fn initialized(&mut self, context: &Context, ledger: &mut Ledger, access: &Access<'_>) {
+    fn initialized(&mut self, context: &Context, raw_findings: &mut RawFindings, access: &Access<'_>) {
         if !matches!(context.program.op(access.pc), Op::Mbarrier(mbarrier) if mbarrier.action == MbarrierOp::Init)
         {
             return;
@@ -375,7 +375,7 @@ impl SharedRace {
             let last = self.cells.get(at(address / 4)).and_then(Cell::writer);
             if last.is_some_and(|(write, _)| context.sites.get(write.pc).kind == Kind::Mbarrier) {
                 let who = (access.block, Who::new(access.warp, lane));
-                self.mbarriers.initialize(context, ledger, who, access.pc, address);
+                self.mbarriers.initialize(context, raw_findings, who, access.pc, address);
             }
         }
     }
@@ -383,7 +383,7 @@ impl SharedRace {
     fn report(
         &self,
         context: &Context,
-        ledger: &mut Ledger,
+        raw_findings: &mut RawFindings,
         copies: &Copies,
         race: &Race,
         (conflict, address): (&Conflict, u32),
@@ -410,7 +410,7 @@ impl SharedRace {
         } else {
             (class, here, there, u32::from(conflict.pending))
         };
-        ledger.add_reaching(key, severity, reach(race, conflict), || {
+        raw_findings.add_reaching(key, severity, reach(race, conflict), || {
             let mut raw = describe(context, race, conflict, class, severity, Space::Shared);
             if let Some(name) = context.shared_name(address) {
                 raw.notes.push(format!("the bytes are those of `{name}`, from shared address {address:#x}"));

@@ -8,10 +8,9 @@
 //!
 //! Can miss: a dependence that none of the schedules shows. Never reports: outputs that are equal bit for bit.
 
-use super::finding::{Class, Finding, Label, Severity};
 use super::settings::{BufferRole, Role, Settings};
 use super::site::Sites;
-use super::{Checked, Schedules, Writers};
+use super::{Checked, Class, Finding, Label, Schedules, Severity, Writers};
 use crate::machine::at;
 use crate::memory::Heap;
 use crate::schedule::{Blocks, CopyTiming, Order, Schedule, SplitMix};

@@ -2,6 +2,7 @@
 
 /// A group of checks that is enabled or disabled together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Check {
     /// Data races in shared and global memory, scopes, and asynchronous copies.
     Race,
@@ -67,6 +68,7 @@ impl Check {
 
 /// A value that a kernel can read and that differs from run to run or from machine to machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Source {
     /// `%clock`, `%clock_hi`, `%clock64`.
     Clock,
@@ -100,6 +102,7 @@ impl Source {
 
 /// What a kernel may do with a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Role {
     /// Read only.
     In,

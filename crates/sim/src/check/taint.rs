@@ -22,13 +22,13 @@ pub(crate) use sources::Entrances;
 
 use super::context::Context;
 use super::facts::{Arithmetic, BitMove, Cold, Facts, NO_ROW, Rule, Traffic, Use};
-use super::finding::{Class, Severity};
-use super::ledger::{Ledger, Raw, Spot};
 use super::output::{buffer_of, element_name};
+use super::raw::{Raw, RawFindings, Spot};
 use super::settings::Source;
+use super::{Class, Severity};
 use crate::machine::{Access, AccessKind, LANES, Registers, Width, at, lanes_of};
 use crate::memory::Space;
-use crate::observe::{Copy, Exchange, Holder, Issue, Moved};
+use crate::observe::{AsyncCopy, Exchange, Holder, Issue, Moved};
 use lane::Lane;
 use shadow::Shadow;
 use sources::Sources;
@@ -296,16 +296,16 @@ impl Taint {
         context: &Context,
         facts: &Facts,
         entrances: &Entrances,
-        ledger: &mut Ledger,
+        raw_findings: &mut RawFindings,
         issue: &Issue<'_>,
     ) {
         let Some(warp) = self.warps.get_mut(at(issue.warp)) else { return };
         let (reads, writes, guard) = facts.rows(issue.pc);
         let (own, constant) = entrances.own(issue.pc);
         warp.access = None;
-        let report = |ledger: &mut Ledger, sink: Sink, value: Lane, lane: usize| {
+        let report = |raw_findings: &mut RawFindings, sink: Sink, value: Lane, lane: usize| {
             let place = Place { block: issue.block, warp: issue.warp, pc: issue.pc, lane };
-            add(context, entrances, ledger, sink, place, value, None);
+            add(context, entrances, raw_findings, sink, place, value, None);
         };
         let cold = facts.cold(issue.pc);
         if guard != NO_ROW && warp.mask(guard) & issue.here != 0 {
@@ -313,7 +313,7 @@ impl Taint {
             let lane = at(lanes.trailing_zeros()).min(LANES - 1);
             if !entrances.harmless(issue.pc) {
                 let sink = if cold.is_some_and(|cold| cold.branch) { Sink::Branch } else { Sink::Guard };
-                report(ledger, sink, warp.lane(guard, lane), lane);
+                report(raw_findings, sink, warp.lane(guard, lane), lane);
             }
             warp.clear(guard, lanes);
         }
@@ -329,7 +329,7 @@ impl Taint {
             if *used == Use::Target && hit != 0 {
                 let lane = at(hit.trailing_zeros()).min(LANES - 1);
                 let value = warp.lane(*row, lane);
-                report(ledger, Sink::Jump, value, lane);
+                report(raw_findings, Sink::Jump, value, lane);
                 warp.clear(*row, hit);
             }
         }
@@ -359,7 +359,7 @@ impl Taint {
         context: &Context,
         facts: &Facts,
         entrances: &Entrances,
-        ledger: &mut Ledger,
+        raw_findings: &mut RawFindings,
         access: &Access<'_>,
     ) {
         let Some(cold) = facts.cold(access.pc) else { return };
@@ -371,7 +371,7 @@ impl Taint {
         if access.kind == AccessKind::Read {
             self.load(entrances, cold, access);
         } else {
-            self.store(context, entrances, ledger, cold, access, pending.as_deref());
+            self.store(context, entrances, raw_findings, cold, access, pending.as_deref());
         }
     }
 
@@ -422,7 +422,7 @@ impl Taint {
         &mut self,
         context: &Context,
         entrances: &Entrances,
-        ledger: &mut Ledger,
+        raw_findings: &mut RawFindings,
         cold: &Cold,
         access: &Access<'_>,
         pending: Option<&Pending>,
@@ -443,7 +443,7 @@ impl Taint {
             let target = Some(access.addresses.0[lane]);
             if access.space == Space::Global && !chosen.is_clean() && !reported[0] {
                 reported[0] = true;
-                add(context, entrances, ledger, Sink::Address, place, chosen, target);
+                add(context, entrances, raw_findings, Sink::Address, place, chosen, target);
             }
             let count = if by_elements { cold.rows.len() } else { 1 };
             for i in 0..count {
@@ -459,7 +459,7 @@ impl Taint {
                 match access.space {
                     Space::Global if !value.is_clean() && !reported[1] => {
                         reported[1] = true;
-                        add(context, entrances, ledger, Sink::Value, place, value, target);
+                        add(context, entrances, raw_findings, Sink::Value, place, value, target);
                     }
                     Space::Shared => self.shared.store(0, near, size, held),
                     Space::Local => warp.local.store(lane, near, size, held),
@@ -497,7 +497,7 @@ impl Taint {
     }
 
     /// A copy writes data from global memory to shared memory.
-    pub(crate) fn copy_issued(&mut self, copy: &Copy) {
+    pub(crate) fn copy_issued(&mut self, copy: &AsyncCopy) {
         let Some(warp) = self.warps.get(at(copy.warp)) else { return };
         let pending = warp.access.as_ref().filter(|pending| pending.pc == copy.pc);
         let chosen = pending.map_or(Lane::CLEAN, |pending| pending.addresses[at(copy.lane) % LANES]);
@@ -547,7 +547,7 @@ fn described(source: Source) -> (&'static str, &'static str) {
 fn add(
     context: &Context,
     entrances: &Entrances,
-    ledger: &mut Ledger,
+    raw_findings: &mut RawFindings,
     sink: Sink,
     place: Place,
     value: Lane,
@@ -562,7 +562,7 @@ fn add(
         Sink::Address => 4,
     };
     let key = (Class::MachineDependent, place.pc, value.origin, kind);
-    ledger.add(key, Severity::Error, || {
+    raw_findings.add(key, Severity::Error, || {
         let thread = 32 * place.warp + u32::try_from(place.lane).unwrap_or(0);
         let who = context.thread(place.block, thread);
         let names: Vec<&str> = sources.each().map(|source| described(source).0).collect();

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 /// The memory operation of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum MemoryOp {
     /// `ld`, `ldu`.
     Load,

@@ -6,7 +6,7 @@ use super::counters::Traffic;
 use super::heat::Heat;
 use super::reuse::{Touch, Touched};
 use crate::machine::{AccessKind, LANES, Row, at};
-use crate::simd::{Isa, Level, Portable, V3, V4};
+use crate::simd::{Level, Portable, Simd, V3, V4};
 use std::sync::Mutex;
 
 /// Request shapes cached per instruction: a swizzle in a loop uses a few.
@@ -51,7 +51,7 @@ pub(super) trait Address: Copy + Default + 'static {
 
 macro_rules! address {
     ($type:ty, $same:ident) => {
-        fn $same<I: Isa>(
+        fn $same<I: Simd>(
             row: &Row<$type>,
             first: $type,
             distances: &Row<$type>,

@@ -14,6 +14,7 @@ use MemoryOp::{
 
 /// How close a number is to the count of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Exactness {
     /// Determined by the launch: equal.
     Launch,

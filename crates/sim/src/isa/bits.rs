@@ -5,7 +5,7 @@ use super::map::{map1, map2, map3, map4, merge};
 use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::machine::{Flow, LANES, Row, Type, Width, at};
 use crate::num::bits::{self, Beyond};
-use crate::simd::Isa;
+use crate::simd::Simd;
 use crate::{bind, bind_plain};
 
 pub(super) const DEFINITIONS: &[Definition] = &[
@@ -175,7 +175,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
 /// A logic instruction of two sources, on registers of all sizes and on predicates.
 macro_rules! logic {
     ($($name:ident $pred:ident, |$a:ident, $b:ident| $value:expr;)*) => {$(
-        fn $name<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+        fn $name<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             Ok(match spec.ty("type")? {
                 Type::B16 => map2::<I, u16, u16, u16>(|$a, $b| $value),
                 Type::B32 => map2::<I, u32, u32, u32>(|$a, $b| $value),
@@ -200,7 +200,7 @@ logic! {
     xor xor_pred, |a, b| a ^ b;
 }
 
-fn not<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn not<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match spec.ty("type")? {
         Type::B16 => map1::<I, u16, u16>(|a| !a),
         Type::B32 => map1::<I, u32, u32>(|a| !a),
@@ -216,7 +216,7 @@ fn not_pred(_: &Spec<'_>) -> Result<Bound, Refusal> {
     }))
 }
 
-fn cnot<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn cnot<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match spec.ty("type")? {
         Type::B16 => map1::<I, u16, u16>(|a| u16::from(a == 0)),
         Type::B32 => map1::<I, u32, u32>(|a| u32::from(a == 0)),
@@ -241,14 +241,14 @@ macro_rules! by_table {
     };
 }
 
-fn lop3<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn lop3<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let mut bound =
         by_table!(truth_table(spec)?, 0x40 0x6a 0x80 0x96 0xac 0xb8 0xc0 0xca 0xd8 0xe2 0xe4 0xea 0xf8 0xfe);
     bound.slots.push(Slot::Static);
     Ok(bound)
 }
 
-fn lop3_test<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn lop3_test<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let table = truth_table(spec)?;
     let and = spec.get("BoolOp") == Some("and");
     let source = Slot::Src(Type::B32);
@@ -283,7 +283,7 @@ fn wraps(spec: &Spec<'_>) -> bool {
     spec.get("mode") == Some("wrap")
 }
 
-fn shf<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn shf<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match (spec.get("dir"), wraps(spec)) {
         (Some("l"), false) => map3::<I, u32, u32, u32, u32>(|a, b, c| bits::shf_l(a, b, c, Beyond::Clamp)),
         (Some("l"), true) => map3::<I, u32, u32, u32, u32>(|a, b, c| bits::shf_l(a, b, c, Beyond::Wrap)),
@@ -292,7 +292,7 @@ fn shf<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn shl<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn shl<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match spec.ty("type")? {
         Type::B16 => map2::<I, u16, u16, u32>(bits::shl_b16),
         Type::B32 => map2::<I, u32, u32, u32>(bits::shl_b32),
@@ -300,7 +300,7 @@ fn shl<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn shr<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn shr<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match spec.ty("type")? {
         Type::B16 | Type::U16 => map2::<I, u16, u16, u32>(bits::shr_u16),
         Type::B32 | Type::U32 => map2::<I, u32, u32, u32>(bits::shr_u32),
@@ -311,21 +311,21 @@ fn shr<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn popc<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn popc<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match spec.ty("type")? {
         Type::B32 => map1::<I, u32, u32>(u32::count_ones),
         _ => map1::<I, u32, u64>(u64::count_ones),
     })
 }
 
-fn clz<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn clz<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match spec.ty("type")? {
         Type::B32 => map1::<I, u32, u32>(u32::leading_zeros),
         _ => map1::<I, u32, u64>(u64::leading_zeros),
     })
 }
 
-fn bfind<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn bfind<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let shiftamt = spec.has("shiftamt");
     Ok(match spec.ty("type")? {
         Type::U32 => map1::<I, u32, u32>(move |a| bits::bfind_u32(a, shiftamt)),
@@ -335,18 +335,18 @@ fn bfind<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn fns<I: Isa>(_: &Spec<'_>) -> Result<Bound, Refusal> {
+fn fns<I: Simd>(_: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(map3::<I, u32, u32, u32, i32>(bits::fns))
 }
 
-fn brev<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn brev<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match spec.ty("type")? {
         Type::B32 => map1::<I, u32, u32>(u32::reverse_bits),
         _ => map1::<I, u64, u64>(u64::reverse_bits),
     })
 }
 
-fn bfe<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn bfe<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match spec.ty("type")? {
         Type::U32 => map3::<I, u32, u32, u32, u32>(bits::bfe_u32),
         Type::U64 => map3::<I, u64, u64, u32, u32>(bits::bfe_u64),
@@ -355,14 +355,14 @@ fn bfe<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn bfi<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn bfi<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match spec.ty("type")? {
         Type::B32 => map4::<I, u32, u32, u32, u32, u32>(bits::bfi_b32),
         _ => map4::<I, u64, u64, u64, u32, u32>(bits::bfi_b64),
     })
 }
 
-fn szext<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn szext<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match (wraps(spec), spec.ty("type")?.is_signed()) {
         (false, false) => map2::<I, u32, u32, u32>(|a, b| bits::szext(a, b, false, Beyond::Clamp)),
         (false, true) => map2::<I, u32, u32, u32>(|a, b| bits::szext(a, b, true, Beyond::Clamp)),
@@ -371,7 +371,7 @@ fn szext<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn bmsk<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn bmsk<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(if wraps(spec) {
         map2::<I, u32, u32, u32>(|a, b| bits::bmsk(a, b, Beyond::Wrap))
     } else {

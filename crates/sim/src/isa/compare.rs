@@ -10,7 +10,7 @@ use crate::bind;
 use crate::machine::{Flow, LANES, Lane, Registers, Row, Scalar, Type, Warp, Width, at};
 use crate::num::compare::{Cmp, cmp_f32, cmp_f64, slct_f32};
 use crate::num::half::{cmp_bf16, cmp_f16};
-use crate::simd::Isa;
+use crate::simd::Simd;
 
 /// An entry for a comparison: the syntax box up to the classes that are the same everywhere.
 macro_rules! comparison {
@@ -137,7 +137,7 @@ macro_rules! with_operator {
 
 /// `setp` into one predicate, without a Boolean operator. Compilers emit almost only this, so each operator has a routine.
 /// `None` for the half-precision types.
-fn direct<I: Isa>(ty: Type, operator: Cmp, ftz: bool) -> Option<Bound> {
+fn direct<I: Simd>(ty: Type, operator: Cmp, ftz: bool) -> Option<Bound> {
     Some(match ty {
         Type::U16 | Type::B16 => ordered::<I, u16>(ty, operator),
         Type::U32 | Type::B32 => ordered::<I, u32>(ty, operator),
@@ -154,7 +154,7 @@ fn direct<I: Isa>(ty: Type, operator: Cmp, ftz: bool) -> Option<Bound> {
     })
 }
 
-fn ordered<I: Isa, A: Scalar + Ord>(ty: Type, operator: Cmp) -> Bound {
+fn ordered<I: Simd, A: Scalar + Ord>(ty: Type, operator: Cmp) -> Bound {
     match operator {
         Cmp::Ne => store::<I, A>(ty, |a, b| a != b),
         Cmp::Lt => store::<I, A>(ty, |a, b| a < b),
@@ -165,7 +165,7 @@ fn ordered<I: Isa, A: Scalar + Ord>(ty: Type, operator: Cmp) -> Bound {
     }
 }
 
-fn store<I: Isa, A: Scalar>(ty: Type, f: impl Fn(A, A) -> bool + Copy + Send + Sync + 'static) -> Bound {
+fn store<I: Simd, A: Scalar>(ty: Type, f: impl Fn(A, A) -> bool + Copy + Send + Sync + 'static) -> Bound {
     Bound::new([Slot::Dst(Width::Pred), Slot::Src(ty), Slot::Src(ty)], move |w, args| {
         let bits = I::vectorize(|| {
             let regs = &w.state.regs;
@@ -212,7 +212,7 @@ impl Accepts {
 }
 
 /// A comparison by any operator, computed from the three comparisons that determine the relation of the operands.
-fn by_order<I: Isa, A: Scalar>(
+fn by_order<I: Simd, A: Scalar>(
     accepts: Accepts,
     f: impl Fn(Cmp, A, A) -> bool + Copy + Send + Sync + 'static,
 ) -> Test {
@@ -241,7 +241,7 @@ fn integer_order<A: Ord>(operator: Cmp, a: &A, b: &A) -> bool {
 }
 
 /// The comparison of an instruction; for packed operands, of the halves that start at bit `shift`.
-fn test<I: Isa>(spec: &Spec<'_>, ty: Type, shift: u32) -> Test {
+fn test<I: Simd>(spec: &Spec<'_>, ty: Type, shift: u32) -> Test {
     let accepts = Accepts::new(operator(spec));
     let ftz = spec.has("ftz");
     match ty {
@@ -297,7 +297,7 @@ fn is_packed(ty: Type) -> bool {
 }
 
 /// The comparison of the operands or their lower halves, and for packed operands that of their upper halves.
-fn tests<I: Isa>(spec: &Spec<'_>, ty: Type) -> (Test, Option<Test>) {
+fn tests<I: Simd>(spec: &Spec<'_>, ty: Type) -> (Test, Option<Test>) {
     (test::<I>(spec, ty, 0), is_packed(ty).then(|| test::<I>(spec, ty, 16)))
 }
 
@@ -308,7 +308,7 @@ fn sources(result: Slot, ty: Type, combine: Option<Combine>) -> Vec<Slot> {
     slots
 }
 
-fn setp<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn setp<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let ty = spec.ty("type")?;
     let combine = combination(spec);
     let pair = matches!(spec.operands.first(), Some(Shape::Pair(_)));
@@ -335,7 +335,7 @@ fn setp<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     }))
 }
 
-fn set<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn set<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let ty = spec.ty("type")?;
     let packed = is_packed(ty);
     let truth: u32 = match spec.ty("dtype")? {
@@ -366,7 +366,7 @@ fn set<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     }))
 }
 
-fn selp<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn selp<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let ty = spec.ty("type")?;
     Ok(match ty.bytes() {
         2 => select::<I, u16>(ty),
@@ -375,7 +375,7 @@ fn selp<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn select<I: Isa, T: Scalar>(ty: Type) -> Bound {
+fn select<I: Simd, T: Scalar>(ty: Type) -> Bound {
     let slots = [Slot::Dst(T::Store::WIDTH), Slot::Src(ty), Slot::Src(ty), Slot::Src(Type::Pred)];
     Bound::new(slots, move |w, args| {
         let c = w.pred_arg(args, 3);
@@ -392,16 +392,16 @@ fn select<I: Isa, T: Scalar>(ty: Type) -> Bound {
     })
 }
 
-fn slct_s32<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn slct_s32<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     slct::<I, i32>(spec, |c| c >= 0)
 }
 
-fn slct_float<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn slct_float<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let ftz = spec.has("ftz");
     slct::<I, f32>(spec, move |c| slct_f32(c.to_bits(), ftz))
 }
 
-fn slct<I: Isa, C: Scalar>(
+fn slct<I: Simd, C: Scalar>(
     spec: &Spec<'_>,
     first: impl Fn(C) -> bool + Copy + Send + Sync + 'static,
 ) -> Result<Bound, Refusal> {

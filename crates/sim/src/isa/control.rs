@@ -91,11 +91,11 @@ fn brx(_: &Spec<'_>) -> Result<Bound, Refusal> {
         }
         w.diverged();
         // The lanes with other targets execute this instruction again.
-        let mut others = w.state.fragment.clone();
+        let mut others = w.state.subwarp.clone();
         others.mask = w.exec & !taken;
         others.pc = w.pc;
         w.state.parked.push(others);
-        w.state.fragment.mask &= !(w.exec & !taken);
+        w.state.subwarp.mask &= !(w.exec & !taken);
         match w.branch(taken, target) {
             Flow::Jump => Flow::Split,
             flow => flow,

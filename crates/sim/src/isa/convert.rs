@@ -19,7 +19,7 @@ use super::{Bound, Definition, Refusal, Spec, Unit};
 use crate::machine::{Type, Width};
 use crate::num::half::{relu, sat_bf16, sat_f16};
 use crate::num::{IntRounding, Rounding, convert, float, fp8};
-use crate::simd::{Isa, Portable};
+use crate::simd::{Portable, Simd};
 use crate::{bind, bind_plain};
 use packed::{fp8_from_halves, halves_from_fp8, pack_fp8, pack_halves, pack_integers};
 use registers::{converted, file, ones, register_bits, truncate, truncate16, widened};
@@ -407,7 +407,7 @@ fn integer_types(spec: &Spec<'_>) -> Result<(Type, Type, u32, u32), Refusal> {
     Ok((d, a, register_bits(spec, 0, d.bytes() * 8)?, register_bits(spec, 1, a.bytes() * 8)?))
 }
 
-fn integer<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn integer<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (d, a, target, source) = integer_types(spec)?;
     let (to, from, limit) = (Extension::of(d), Extension::of(a), ones(target));
     Ok(match (d, a, file(target), file(source)) {
@@ -478,7 +478,7 @@ integer_from!(any_integer_from_f64, u64: cvt_u8_f64 cvt_u16_f64 cvt_u32_f64 cvt_
 integer_from!(integer_from_f16, u16: cvt_u8_f16 cvt_u16_f16 cvt_u32_f16 cvt_u64_f16 cvt_s8_f16 cvt_s16_f16 cvt_s32_f16 cvt_s64_f16);
 integer_from!(integer_from_bf16, u16: cvt_u8_bf16 cvt_u16_bf16 cvt_u32_bf16 cvt_u64_bf16 cvt_s8_bf16 cvt_s16_bf16 cvt_s32_bf16 cvt_s64_bf16);
 
-fn integer_from_f32<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn integer_from_f32<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     use convert::{cvt_s32_f32, cvt_u32_f32};
     let ftz = spec.has("ftz");
     // The common results, with the rounding as a compile-time constant.
@@ -499,7 +499,7 @@ fn integer_from_f32<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     }
 }
 
-fn integer_from_f64<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn integer_from_f64<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     match (spec.ty("dtype")?, integer_rounding(spec)) {
         (Type::S32, IntRounding::Rzi) => {
             converted::<I, i32, u64>(spec, |a| convert::cvt_s32_f64(a, IntRounding::Rzi).cast_signed())
@@ -546,7 +546,7 @@ from_integer!(f64_from_any_integer, u64, cvt_f64_u64 cvt_f64_s64, float::sat_f64
 from_integer!(f16_from_integer, u16, cvt_f16_u64 cvt_f16_s64, sat_f16);
 from_integer!(bf16_from_integer, u16, cvt_bf16_u64 cvt_bf16_s64, sat_bf16);
 
-fn f32_from_integer<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn f32_from_integer<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     match (spec.ty("atype")?, rounding(spec, "frnd"), spec.has("sat")) {
         (Type::S32, Rounding::Rn, false) => {
             converted::<I, u32, i32>(spec, |a| convert::cvt_f32_s32(a, Rounding::Rn))
@@ -558,7 +558,7 @@ fn f32_from_integer<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     }
 }
 
-fn f64_from_integer<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn f64_from_integer<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     match (spec.ty("atype")?, rounding(spec, "frnd"), spec.has("sat")) {
         (Type::S32, Rounding::Rn, false) => {
             converted::<I, u64, i32>(spec, |a| convert::cvt_f64_s64(i64::from(a), Rounding::Rn))
@@ -587,7 +587,7 @@ fn limit_f16(sat: bool, d: u16) -> u16 {
     if sat { sat_f16(d) } else { d }
 }
 
-fn same_f32<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn same_f32<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (ftz, sat) = (spec.has("ftz"), spec.has("sat"));
     converted::<I, u32, u32>(spec, move |a| limit_f32(sat, convert::cvt_f32_f32(a, ftz)))
 }
@@ -602,7 +602,7 @@ fn same_f16(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     converted::<Portable, u16, u16>(spec, move |a| limit_f16(sat, a))
 }
 
-fn f32_from_f16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn f32_from_f16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     // Every f16 number is normal in f32: `.ftz` has nothing to flush.
     if spec.has("sat") {
         converted::<I, u32, u16>(spec, |a| float::sat_f32(convert::cvt_f32_f16(a)))
@@ -611,7 +611,7 @@ fn f32_from_f16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     }
 }
 
-fn f64_from_f32<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn f64_from_f32<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (ftz, sat) = (spec.has("ftz"), spec.has("sat"));
     converted::<I, u64, u32>(spec, move |a| limit_f64(sat, convert::cvt_f64_f32(a, ftz)))
 }
@@ -621,7 +621,7 @@ fn f64_from_f16(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     converted::<Portable, u64, u16>(spec, move |a| limit_f64(sat, convert::cvt_f64_f16(a)))
 }
 
-fn f32_from_bf16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn f32_from_bf16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (ftz, sat) = (spec.has("ftz"), spec.has("sat"));
     if !ftz && !sat {
         return converted::<I, u32, u16>(spec, convert::cvt_f32_bf16);
@@ -636,7 +636,7 @@ fn f64_from_bf16(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     converted::<Portable, u64, u16>(spec, move |a| limit_f64(sat, convert::cvt_f64_bf16(a)))
 }
 
-fn integral_f32<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn integral_f32<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (rnd, ftz, sat) = (integer_rounding(spec), spec.has("ftz"), spec.has("sat"));
     converted::<I, u32, u32>(spec, move |a| limit_f32(sat, convert::rint_f32(a, rnd, ftz)))
 }
@@ -656,7 +656,7 @@ fn integral_bf16(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     converted::<Portable, u16, u16>(spec, move |a| convert::rint_bf16(a, rnd))
 }
 
-fn f32_from_f64<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn f32_from_f64<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (rnd, ftz, sat) = (rounding(spec, "frnd"), spec.has("ftz"), spec.has("sat"));
     if rnd == Rounding::Rn && !sat {
         return converted::<I, u32, u64>(spec, move |a| convert::cvt_f32_f64(a, Rounding::Rn, ftz));
@@ -664,7 +664,7 @@ fn f32_from_f64<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     converted::<I, u32, u64>(spec, move |a| limit_f32(sat, convert::cvt_f32_f64(a, rnd, ftz)))
 }
 
-fn f16_from_f32<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn f16_from_f32<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (rnd, ftz, sat) = (rounding(spec, "frnd"), spec.has("ftz"), spec.has("sat"));
     if rnd == Rounding::Rn && !sat {
         return converted::<I, u16, u32>(spec, move |a| convert::cvt_f16_f32(a, Rounding::Rn, ftz));
@@ -729,7 +729,7 @@ impl Narrowing {
     }
 }
 
-fn narrow_limited<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn narrow_limited<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let narrowing = Narrowing::of(spec);
     match (spec.has("bf16"), narrowing.is_plain()) {
         (true, true) => converted::<I, u16, u32>(spec, |a| convert::cvt_bf16_f32(a, Rounding::Rn, false)),
@@ -738,7 +738,7 @@ fn narrow_limited<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     }
 }
 
-fn tf32<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn tf32<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let rnd = if spec.has("rna") { Rounding::Rna } else { rounding(spec, "frnd2") };
     let (relu, satfinite) = (spec.has("relu"), spec.has("satfinite"));
     if rnd == Rounding::Rna && !satfinite {

@@ -5,7 +5,7 @@ use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind;
 use crate::machine::{Flow, LANES, Lane, Row, Scalar, Type};
 use crate::num::int;
-use crate::simd::Isa;
+use crate::simd::Simd;
 
 pub(super) const DEFINITIONS: &[Definition] = &[
     Definition {
@@ -66,7 +66,7 @@ fn carry_in(spec: &Spec<'_>) -> Carry {
 }
 
 /// `d, carry = f(a, b, c, carry)`; a form with two sources passes its second as `c` too.
-fn chain<I: Isa, T: Scalar>(
+fn chain<I: Simd, T: Scalar>(
     sources: usize,
     carry: Carry,
     f: impl Fn(T, T, T, bool) -> (T, bool) + Copy + Send + Sync + 'static,
@@ -97,21 +97,21 @@ fn chain<I: Isa, T: Scalar>(
     })
 }
 
-fn add<I: Isa>(spec: &Spec<'_>, carry: Carry) -> Result<Bound, Refusal> {
+fn add<I: Simd>(spec: &Spec<'_>, carry: Carry) -> Result<Bound, Refusal> {
     Ok(match spec.ty("type")? {
         Type::U32 | Type::S32 => chain::<I, u32>(2, carry, |a, b, _, carry| int::addc_b32(a, b, carry)),
         _ => chain::<I, u64>(2, carry, |a, b, _, carry| int::addc_b64(a, b, carry)),
     })
 }
 
-fn sub<I: Isa>(spec: &Spec<'_>, carry: Carry) -> Result<Bound, Refusal> {
+fn sub<I: Simd>(spec: &Spec<'_>, carry: Carry) -> Result<Bound, Refusal> {
     Ok(match spec.ty("type")? {
         Type::U32 | Type::S32 => chain::<I, u32>(2, carry, |a, b, _, carry| int::subc_b32(a, b, carry)),
         _ => chain::<I, u64>(2, carry, |a, b, _, carry| int::subc_b64(a, b, carry)),
     })
 }
 
-fn mad<I: Isa>(spec: &Spec<'_>, carry: Carry) -> Result<Bound, Refusal> {
+fn mad<I: Simd>(spec: &Spec<'_>, carry: Carry) -> Result<Bound, Refusal> {
     Ok(match (spec.get("mode"), spec.ty("type")?) {
         (Some("lo"), Type::U32 | Type::S32) => {
             chain::<I, u32>(3, carry, |a, b, c, carry| int::addc_b32(a.wrapping_mul(b), c, carry))
@@ -132,26 +132,26 @@ fn mad<I: Isa>(spec: &Spec<'_>, carry: Carry) -> Result<Bound, Refusal> {
     })
 }
 
-fn add_cc<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn add_cc<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     add::<I>(spec, OUT)
 }
 
-fn addc<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn addc<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     add::<I>(spec, carry_in(spec))
 }
 
-fn sub_cc<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn sub_cc<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     sub::<I>(spec, OUT)
 }
 
-fn subc<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn subc<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     sub::<I>(spec, carry_in(spec))
 }
 
-fn mad_cc<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn mad_cc<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     mad::<I>(spec, OUT)
 }
 
-fn madc<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn madc<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     mad::<I>(spec, carry_in(spec))
 }

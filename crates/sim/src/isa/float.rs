@@ -15,7 +15,7 @@ use crate::num::float::{
     add_f32, add_f64, div_f32, div_f64, fma_f32, fma_f64, mul_f32, mul_f64, rcp_f32, rcp_f64, sat_f32,
     sqrt_f32, sqrt_f64, sub_f32, sub_f64,
 };
-use crate::simd::{Isa, Portable};
+use crate::simd::{Portable, Simd};
 
 pub(super) const DEFINITIONS: &[Definition] = &[
     Definition {
@@ -262,7 +262,7 @@ pub(super) fn extremum(spec: &Spec<'_>) -> Extremum {
 /// An f32 operation with rounding, `.ftz` and `.sat`.
 macro_rules! single {
     ($name:ident = $f:ident, $map:ident($($x:ident: $t:ident),+)) => {
-        fn $name<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+        fn $name<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             /// Integer arithmetic that does not vectorize: one routine for all levels.
             fn directed(rnd: Rounding, ftz: bool, sat: bool) -> Bound {
                 $map::<Portable, u32, $($t),+>(move |$($x),+| {
@@ -290,7 +290,7 @@ macro_rules! single {
 /// An f64 operation with rounding.
 macro_rules! double {
     ($name:ident = $f:ident, $map:ident($($x:ident: $t:ident),+)) => {
-        fn $name<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+        fn $name<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             fn directed(rnd: Rounding) -> Bound {
                 $map::<Portable, u64, $($t),+>(move |$($x),+| $f($($x),+, rnd))
             }
@@ -317,7 +317,7 @@ double!(div_double = div_f64, map2(a: u64, b: u64));
 double!(rcp_double = rcp_f64, map1(a: u64));
 double!(sqrt_double = sqrt_f64, map1(a: u64));
 
-fn testp<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn testp<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let property = match spec.get("op") {
         Some("finite") => Property::Finite,
         Some("infinite") => Property::Infinite,
@@ -332,14 +332,14 @@ fn testp<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn copysign<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn copysign<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match spec.ty("type")? {
         Type::F64 => map2::<I, u64, u64, u64>(compare::copysign_f64),
         _ => map2::<I, u32, u32, u32>(compare::copysign_f32),
     })
 }
 
-fn div_approx<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn div_approx<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(if spec.has("ftz") {
         map2::<I, u32, u32, u32>(|a, b| div_approx_f32(a, b, true))
     } else {
@@ -347,7 +347,7 @@ fn div_approx<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn div_full<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn div_full<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(if spec.has("ftz") {
         map2::<I, u32, u32, u32>(|a, b| div_full_f32(a, b, true))
     } else {
@@ -355,25 +355,25 @@ fn div_full<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn abs_single<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn abs_single<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let ftz = spec.has("ftz");
     Ok(map1::<I, u32, u32>(move |a| compare::abs_f32(a, ftz)))
 }
 
-fn abs_double<I: Isa>(_: &Spec<'_>) -> Result<Bound, Refusal> {
+fn abs_double<I: Simd>(_: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(map1::<I, u64, u64>(compare::abs_f64))
 }
 
-fn neg_single<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn neg_single<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let ftz = spec.has("ftz");
     Ok(map1::<I, u32, u32>(move |a| compare::neg_f32(a, ftz)))
 }
 
-fn neg_double<I: Isa>(_: &Spec<'_>) -> Result<Bound, Refusal> {
+fn neg_double<I: Simd>(_: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(map1::<I, u64, u64>(compare::neg_f64))
 }
 
-fn extremum_single<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn extremum_single<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     use compare::minmax_f32;
     let (ftz, nan, xorsign) = (spec.has("ftz"), spec.has("NaN"), spec.has("xorsign"));
     Ok(match (extremum(spec), ftz, nan, xorsign) {
@@ -392,7 +392,7 @@ fn extremum_single<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn extremum_double<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn extremum_double<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match extremum(spec) {
         Extremum::Min => map2::<I, u64, u64, u64>(|a, b| compare::minmax_f64(Extremum::Min, a, b)),
         Extremum::Max => map2::<I, u64, u64, u64>(|a, b| compare::minmax_f64(Extremum::Max, a, b)),

@@ -7,7 +7,7 @@ use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind;
 use crate::machine::{Flow, LANES, Row, Type, Width, at};
 use crate::num::half;
-use crate::simd::Isa;
+use crate::simd::Simd;
 
 pub(super) const DEFINITIONS: &[Definition] = &[
     Definition {
@@ -188,7 +188,7 @@ fn joined(halves: &[u16; 2 * LANES]) -> Row<u32> {
 }
 
 /// `d = f(a)` on 16-bit values, one or two per register.
-pub(super) fn lanewise1<I: Isa>(
+pub(super) fn lanewise1<I: Simd>(
     packed: bool,
     f: impl Fn(u16) -> u16 + Copy + Send + Sync + 'static,
 ) -> Bound {
@@ -210,7 +210,7 @@ pub(super) fn lanewise1<I: Isa>(
 }
 
 /// `d = f(a, b)` on 16-bit values, one or two per register.
-fn lanewise2<I: Isa>(packed: bool, f: impl Fn(u16, u16) -> u16 + Copy + Send + Sync + 'static) -> Bound {
+fn lanewise2<I: Simd>(packed: bool, f: impl Fn(u16, u16) -> u16 + Copy + Send + Sync + 'static) -> Bound {
     if !packed {
         return map2::<I, u16, u16, u16>(f);
     }
@@ -230,7 +230,10 @@ fn lanewise2<I: Isa>(packed: bool, f: impl Fn(u16, u16) -> u16 + Copy + Send + S
 }
 
 /// `d = f(a, b, c)` on 16-bit values, one or two per register.
-fn lanewise3<I: Isa>(packed: bool, f: impl Fn(u16, u16, u16) -> u16 + Copy + Send + Sync + 'static) -> Bound {
+fn lanewise3<I: Simd>(
+    packed: bool,
+    f: impl Fn(u16, u16, u16) -> u16 + Copy + Send + Sync + 'static,
+) -> Bound {
     if !packed {
         return map3::<I, u16, u16, u16, u16>(f);
     }
@@ -253,7 +256,7 @@ fn lanewise3<I: Isa>(packed: bool, f: impl Fn(u16, u16, u16) -> u16 + Copy + Sen
 /// An f16 operation of two operands with `.ftz` and `.sat`, and the bf16 operation, which has no modifiers.
 macro_rules! arithmetic {
     ($f16:ident = $f:ident, $bf16:ident = $b:ident) => {
-        fn $f16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+        fn $f16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             let (packed, ftz) = (is_packed(spec)?, spec.has("ftz"));
             Ok(match (ftz, spec.has("sat")) {
                 (false, false) => lanewise2::<I>(packed, |a, b| half::$f(a, b, false)),
@@ -262,7 +265,7 @@ macro_rules! arithmetic {
             })
         }
 
-        fn $bf16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+        fn $bf16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             Ok(lanewise2::<I>(is_packed(spec)?, half::$b))
         }
     };
@@ -272,7 +275,7 @@ arithmetic!(add_f16 = add_f16, add_bf16 = add_bf16);
 arithmetic!(sub_f16 = sub_f16, sub_bf16 = sub_bf16);
 arithmetic!(mul_f16 = mul_f16, mul_bf16 = mul_bf16);
 
-fn fma_f16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn fma_f16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (packed, ftz) = (is_packed(spec)?, spec.has("ftz"));
     Ok(match (ftz, spec.has("sat"), spec.has("relu")) {
         (false, false, false) => lanewise3::<I>(packed, |a, b, c| half::fma_f16(a, b, c, false)),
@@ -282,7 +285,7 @@ fn fma_f16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn fma_bf16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn fma_bf16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let packed = is_packed(spec)?;
     Ok(if spec.has("relu") {
         lanewise3::<I>(packed, |a, b, c| half::relu(half::fma_bf16(a, b, c)))
@@ -291,31 +294,31 @@ fn fma_bf16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn neg_f16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn neg_f16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let ftz = spec.has("ftz");
     Ok(lanewise1::<I>(is_packed(spec)?, move |a| half::neg_f16(a, ftz)))
 }
 
-fn neg_bf16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn neg_bf16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(lanewise1::<I>(is_packed(spec)?, half::neg_bf16))
 }
 
-fn abs_f16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn abs_f16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let ftz = spec.has("ftz");
     Ok(lanewise1::<I>(is_packed(spec)?, move |a| half::abs_f16(a, ftz)))
 }
 
-fn abs_bf16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn abs_bf16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(lanewise1::<I>(is_packed(spec)?, half::abs_bf16))
 }
 
-fn extremum_f16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn extremum_f16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (which, packed) = (extremum(spec), is_packed(spec)?);
     let (ftz, nan, xorsign) = (spec.has("ftz"), spec.has("NaN"), spec.has("xorsign"));
     Ok(lanewise2::<I>(packed, move |a, b| half::minmax_f16(which, a, b, nan, xorsign, ftz)))
 }
 
-fn extremum_bf16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn extremum_bf16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (which, packed) = (extremum(spec), is_packed(spec)?);
     let (nan, xorsign) = (spec.has("NaN"), spec.has("xorsign"));
     Ok(lanewise2::<I>(packed, move |a, b| half::minmax_bf16(which, a, b, nan, xorsign)))

@@ -6,7 +6,7 @@ use super::{Bound, Definition, Refusal, Spec, Unit};
 use crate::bind;
 use crate::machine::{Scalar, Type};
 use crate::num::int;
-use crate::simd::Isa;
+use crate::simd::Simd;
 
 pub(super) const DEFINITIONS: &[Definition] = &[
     Definition {
@@ -223,7 +223,7 @@ macro_rules! by_type {
     (@ map3, $t:ty, $f:expr) => { map3::<I, $t, $t, $t, $t>($f) };
 }
 
-fn add<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn add<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match spec.ty("type")? {
         Type::U16 | Type::S16 => map2::<I, u16, u16, u16>(u16::wrapping_add),
         Type::U32 | Type::S32 => map2::<I, u32, u32, u32>(u32::wrapping_add),
@@ -231,15 +231,15 @@ fn add<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn add_sat<I: Isa>(_: &Spec<'_>) -> Result<Bound, Refusal> {
+fn add_sat<I: Simd>(_: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(map2::<I, u32, u32, u32>(int::add_sat_s32))
 }
 
-fn add_pairs<I: Isa>(_: &Spec<'_>) -> Result<Bound, Refusal> {
+fn add_pairs<I: Simd>(_: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(pairs::<I, u16>(u16::wrapping_add))
 }
 
-fn sub<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn sub<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match spec.ty("type")? {
         Type::U16 | Type::S16 => map2::<I, u16, u16, u16>(u16::wrapping_sub),
         Type::U32 | Type::S32 => map2::<I, u32, u32, u32>(u32::wrapping_sub),
@@ -247,11 +247,11 @@ fn sub<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn sub_sat<I: Isa>(_: &Spec<'_>) -> Result<Bound, Refusal> {
+fn sub_sat<I: Simd>(_: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(map2::<I, u32, u32, u32>(int::sub_sat_s32))
 }
 
-fn mul<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn mul<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     if spec.get("mode") == Some("hi") {
         return by_type!(
             map2,
@@ -271,7 +271,7 @@ fn mul<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn mul_wide<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn mul_wide<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match spec.ty("type")? {
         Type::U16 => map2::<I, u32, u16, u16>(|a, b| u32::from(a) * u32::from(b)),
         Type::S16 => map2::<I, i32, i16, i16>(|a, b| i32::from(a) * i32::from(b)),
@@ -280,7 +280,7 @@ fn mul_wide<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn mad<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn mad<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     if spec.get("mode") == Some("hi") {
         return by_type!(
             map3,
@@ -300,7 +300,7 @@ fn mad<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn mad_wide<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn mad_wide<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match spec.ty("type")? {
         Type::U16 => map3::<I, u32, u16, u16, u32>(|a, b, c| (u32::from(a) * u32::from(b)).wrapping_add(c)),
         Type::S16 => map3::<I, i32, i16, i16, i32>(|a, b, c| (i32::from(a) * i32::from(b)).wrapping_add(c)),
@@ -309,11 +309,11 @@ fn mad_wide<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn mad_sat<I: Isa>(_: &Spec<'_>) -> Result<Bound, Refusal> {
+fn mad_sat<I: Simd>(_: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(map3::<I, u32, u32, u32, u32>(|a, b, c| int::add_sat_s32(int::mul_hi_s32(a, b), c)))
 }
 
-fn mul24<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn mul24<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match (spec.get("mode"), spec.ty("type")?) {
         (Some("hi"), Type::U32) => map2::<I, u32, u32, u32>(int::mul24_hi_u32),
         (Some("hi"), _) => map2::<I, u32, u32, u32>(int::mul24_hi_s32),
@@ -322,7 +322,7 @@ fn mul24<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn mad24<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn mad24<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match (spec.get("mode"), spec.ty("type")?) {
         (Some("hi"), Type::U32) => {
             map3::<I, u32, u32, u32, u32>(|a, b, c| int::mul24_hi_u32(a, b).wrapping_add(c))
@@ -333,23 +333,23 @@ fn mad24<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn mad24_sat<I: Isa>(_: &Spec<'_>) -> Result<Bound, Refusal> {
+fn mad24_sat<I: Simd>(_: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(map3::<I, u32, u32, u32, u32>(|a, b, c| int::add_sat_s32(int::mul24_hi_s32(a, b), c)))
 }
 
-fn sad<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn sad<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     by_type!(map3, spec, int::sad_u16, int::sad_u32, int::sad_u64, int::sad_s16, int::sad_s32, int::sad_s64)
 }
 
-fn div<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn div<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     by_type!(map2, spec, int::div_u16, int::div_u32, int::div_u64, int::div_s16, int::div_s32, int::div_s64)
 }
 
-fn rem<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn rem<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     by_type!(map2, spec, int::rem_u16, int::rem_u32, int::rem_u64, int::rem_s16, int::rem_s32, int::rem_s64)
 }
 
-fn abs<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn abs<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match spec.ty("type")? {
         Type::S16 => map1::<I, i16, i16>(i16::wrapping_abs),
         Type::S32 => map1::<I, i32, i32>(i32::wrapping_abs),
@@ -357,7 +357,7 @@ fn abs<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn neg<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn neg<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match spec.ty("type")? {
         Type::S16 => map1::<I, i16, i16>(i16::wrapping_neg),
         Type::S32 => map1::<I, i32, i32>(i32::wrapping_neg),
@@ -368,7 +368,7 @@ fn neg<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
 /// `min` and `max`, whose forms are the same.
 macro_rules! extremum {
     ($($name:ident $relu:ident $u16x2:ident $s16x2:ident, $keep:path;)*) => {$(
-        fn $name<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+        fn $name<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             Ok(match spec.ty("type")? {
                 Type::U16 => map2::<I, u16, u16, u16>($keep),
                 Type::U32 => map2::<I, u32, u32, u32>($keep),
@@ -379,15 +379,15 @@ macro_rules! extremum {
             })
         }
 
-        fn $relu<I: Isa>(_: &Spec<'_>) -> Result<Bound, Refusal> {
+        fn $relu<I: Simd>(_: &Spec<'_>) -> Result<Bound, Refusal> {
             Ok(map2::<I, i32, i32, i32>(|a, b| $keep(a, b).max(0)))
         }
 
-        fn $u16x2<I: Isa>(_: &Spec<'_>) -> Result<Bound, Refusal> {
+        fn $u16x2<I: Simd>(_: &Spec<'_>) -> Result<Bound, Refusal> {
             Ok(pairs::<I, u16>($keep))
         }
 
-        fn $s16x2<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+        fn $s16x2<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             Ok(if spec.has("relu") { pairs::<I, i16>(|a, b| $keep(a, b).max(0)) } else { pairs::<I, i16>($keep) })
         }
     )*};
@@ -399,13 +399,13 @@ extremum! {
 }
 
 /// `d = f(a, b)` on both halves of 32 bits.
-fn pairs<I: Isa, T: Scalar<Store = u32>>(f: impl Fn(T, T) -> T + Copy + Send + Sync + 'static) -> Bound {
+fn pairs<I: Simd, T: Scalar<Store = u32>>(f: impl Fn(T, T) -> T + Copy + Send + Sync + 'static) -> Bound {
     map2::<I, u32, u32, u32>(move |a, b| {
         f(T::of(a), T::of(b)).bits() | f(T::of(a >> 16), T::of(b >> 16)).bits() << 16
     })
 }
 
-fn dp4a<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn dp4a<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match (spec.ty("atype")?.is_signed(), spec.ty("btype")?.is_signed()) {
         (false, false) => map3::<I, u32, u32, u32, u32>(|a, b, c| int::dp4a(a, false, b, false, c)),
         (false, true) => map3::<I, u32, u32, u32, u32>(|a, b, c| int::dp4a(a, false, b, true, c)),
@@ -414,7 +414,7 @@ fn dp4a<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn dp2a<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn dp2a<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (signed_a, signed_b) = (spec.ty("atype")?.is_signed(), spec.ty("btype")?.is_signed());
     Ok(if spec.get("mode") == Some("hi") {
         map3::<I, u32, u32, u32, u32>(move |a, b, c| int::dp2a(a, signed_a, b, signed_b, c, true))

@@ -134,13 +134,13 @@ pub(super) fn together(
     if ready == 0 {
         return Flow::Wait;
     }
-    w.state.fragment.wait = Wait::None;
+    w.state.subwarp.wait = Wait::None;
     w.exec = ready;
     w.exchanged(Some(&masks), None);
     body(w, &members);
     w.exec = here & !ready;
     let need = lanes_of(w.exec).fold(0, |need, lane| need | masks.0[lane]);
-    w.state.fragment.wait = Wait::Lanes(need);
+    w.state.subwarp.wait = Wait::Lanes(need);
     Flow::Wait
 }
 

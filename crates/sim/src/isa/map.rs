@@ -6,7 +6,7 @@
 
 use super::{Bound, Slot};
 use crate::machine::{Flow, LANES, Lane, Row, Scalar, Width};
-use crate::simd::Isa;
+use crate::simd::Simd;
 
 /// Stores the lanes of `mask`.
 #[inline(always)]
@@ -21,7 +21,7 @@ pub fn merge<T: Lane>(target: &mut Row<T>, value: &Row<T>, mask: u32) {
 }
 
 /// `d = f(a)`.
-pub fn map1<I: Isa, D: Scalar, A: Scalar>(f: impl Fn(A) -> D + Copy + Send + Sync + 'static) -> Bound {
+pub fn map1<I: Simd, D: Scalar, A: Scalar>(f: impl Fn(A) -> D + Copy + Send + Sync + 'static) -> Bound {
     Bound::new([Slot::Dst(D::Store::WIDTH), Slot::Src(A::TYPE)], move |w, args| {
         I::vectorize(|| {
             let mut d = Row([D::Store::default(); LANES]);
@@ -36,7 +36,7 @@ pub fn map1<I: Isa, D: Scalar, A: Scalar>(f: impl Fn(A) -> D + Copy + Send + Syn
 }
 
 /// `d = f(a, b)`.
-pub fn map2<I: Isa, D: Scalar, A: Scalar, B: Scalar>(
+pub fn map2<I: Simd, D: Scalar, A: Scalar, B: Scalar>(
     f: impl Fn(A, B) -> D + Copy + Send + Sync + 'static,
 ) -> Bound {
     Bound::new([Slot::Dst(D::Store::WIDTH), Slot::Src(A::TYPE), Slot::Src(B::TYPE)], move |w, args| {
@@ -54,7 +54,7 @@ pub fn map2<I: Isa, D: Scalar, A: Scalar, B: Scalar>(
 }
 
 /// `d = f(a, b, c)`.
-pub fn map3<I: Isa, D: Scalar, A: Scalar, B: Scalar, C: Scalar>(
+pub fn map3<I: Simd, D: Scalar, A: Scalar, B: Scalar, C: Scalar>(
     f: impl Fn(A, B, C) -> D + Copy + Send + Sync + 'static,
 ) -> Bound {
     let slots = [Slot::Dst(D::Store::WIDTH), Slot::Src(A::TYPE), Slot::Src(B::TYPE), Slot::Src(C::TYPE)];
@@ -74,7 +74,7 @@ pub fn map3<I: Isa, D: Scalar, A: Scalar, B: Scalar, C: Scalar>(
 }
 
 /// `d = f(a, b, c, e)`.
-pub fn map4<I: Isa, D: Scalar, A: Scalar, B: Scalar, C: Scalar, E: Scalar>(
+pub fn map4<I: Simd, D: Scalar, A: Scalar, B: Scalar, C: Scalar, E: Scalar>(
     f: impl Fn(A, B, C, E) -> D + Copy + Send + Sync + 'static,
 ) -> Bound {
     let slots = [
@@ -111,7 +111,7 @@ pub fn compare<A: Scalar>(a: &Row<A::Store>, b: &Row<A::Store>, f: impl Fn(A, A)
 }
 
 /// `p = f(a)`: a predicate from one operand.
-pub fn test1<I: Isa, A: Scalar>(f: impl Fn(A) -> bool + Copy + Send + Sync + 'static) -> Bound {
+pub fn test1<I: Simd, A: Scalar>(f: impl Fn(A) -> bool + Copy + Send + Sync + 'static) -> Bound {
     Bound::new([Slot::Dst(Width::Pred), Slot::Src(A::TYPE)], move |w, args| {
         let bits = I::vectorize(|| {
             let a = A::Store::row(&w.state.regs, args.o[1]);

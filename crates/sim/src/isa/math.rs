@@ -6,7 +6,7 @@ use super::map::map1;
 use super::{Bound, Definition, Refusal, Spec, Unit};
 use crate::bind;
 use crate::num::approx;
-use crate::simd::Isa;
+use crate::simd::Simd;
 
 pub(super) const DEFINITIONS: &[Definition] = &[
     Definition {
@@ -120,7 +120,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
 /// An f32 approximation with `.ftz`.
 macro_rules! single {
     ($name:ident = $f:ident) => {
-        fn $name<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+        fn $name<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             Ok(if spec.has("ftz") {
                 map1::<I, u32, u32>(|a| approx::$f(a, true))
             } else {
@@ -138,35 +138,35 @@ single!(cos = cos_approx_f32);
 single!(lg2 = lg2_approx_f32);
 single!(ex2 = ex2_approx_f32);
 
-fn tanh<I: Isa>(_: &Spec<'_>) -> Result<Bound, Refusal> {
+fn tanh<I: Simd>(_: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(map1::<I, u32, u32>(approx::tanh_approx_f32))
 }
 
-fn rcp_double<I: Isa>(_: &Spec<'_>) -> Result<Bound, Refusal> {
+fn rcp_double<I: Simd>(_: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(map1::<I, u64, u64>(approx::rcp_approx_ftz_f64))
 }
 
-fn rsqrt_double<I: Isa>(_: &Spec<'_>) -> Result<Bound, Refusal> {
+fn rsqrt_double<I: Simd>(_: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(map1::<I, u64, u64>(approx::rsqrt_approx_f64))
 }
 
-fn rsqrt_ftz_double<I: Isa>(_: &Spec<'_>) -> Result<Bound, Refusal> {
+fn rsqrt_ftz_double<I: Simd>(_: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(map1::<I, u64, u64>(approx::rsqrt_approx_ftz_f64))
 }
 
-fn ex2_f16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn ex2_f16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let ftz = spec.has("ftz");
     Ok(lanewise1::<I>(is_packed(spec)?, move |a| approx::ex2_approx_f16(a, ftz)))
 }
 
-fn ex2_bf16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn ex2_bf16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(lanewise1::<I>(is_packed(spec)?, approx::ex2_approx_bf16))
 }
 
-fn tanh_f16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn tanh_f16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(lanewise1::<I>(is_packed(spec)?, approx::tanh_approx_f16))
 }
 
-fn tanh_bf16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn tanh_bf16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(lanewise1::<I>(is_packed(spec)?, approx::tanh_approx_bf16))
 }

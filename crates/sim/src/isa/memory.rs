@@ -5,7 +5,7 @@ use super::{AddressArg, Args, Bound, Definition, Refusal, Shape, Slot, Spec, Uni
 use crate::bind;
 use crate::machine::{Flow, LANES, Row, Type, Warp, Width, at};
 use crate::memory::Space;
-use crate::simd::Isa;
+use crate::simd::Simd;
 
 /// The syntax box of a form, its own classes, and the classes that `ld` and `st` share; classes that the box does not
 /// mention are ignored.
@@ -197,7 +197,7 @@ fn space(spec: &Spec<'_>) -> Space {
 
 /// Parameters of device functions are in the frame, those of the kernel in parameter memory.
 fn actual(space: Space, arg: AddressArg, w: &Warp<'_, '_>) -> Space {
-    if space == Space::Param && (arg.frame || !w.state.fragment.frames.is_empty()) {
+    if space == Space::Param && (arg.frame || !w.state.subwarp.frames.is_empty()) {
         Space::Local
     } else {
         space
@@ -264,7 +264,7 @@ fn any_type(bits: u32) -> Type {
     }
 }
 
-fn load<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn load<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let space = space(spec);
     let bound = load_from::<I>(spec, space)?;
     Ok(if spec.get("cop") == Some("cv") { talking(bound, space) } else { bound })
@@ -276,7 +276,7 @@ fn talking(bound: Bound, space: Space) -> Bound {
     if matches!(space, Space::Generic | Space::Global) { bound.communicating() } else { bound }
 }
 
-fn load_ordered<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn load_ordered<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let space = space(spec);
     let bound = load_from::<I>(spec, space)?;
     Ok(talking(bound, space))
@@ -289,7 +289,7 @@ fn hint_slot(spec: &Spec<'_>, slots: &mut Vec<Slot>) {
     }
 }
 
-fn load_from<I: Isa>(spec: &Spec<'_>, space: Space) -> Result<Bound, Refusal> {
+fn load_from<I: Simd>(spec: &Spec<'_>, space: Space) -> Result<Bound, Refusal> {
     let layout = layout(spec, 0)?;
     let mut slots =
         vec![Slot::DstVec(layout.registers.iter().map(|bits| width(*bits)).collect()), Slot::Address];
@@ -424,19 +424,19 @@ fn element<const WORDS: usize>(
     if bits < 128 { value & ((1 << bits) - 1) } else { value }
 }
 
-fn store<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn store<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let space = space(spec);
     let bound = store_to::<I>(spec, space)?;
     Ok(if spec.get("cop") == Some("wt") { talking(bound, space) } else { bound })
 }
 
-fn store_ordered<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn store_ordered<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let space = space(spec);
     let bound = store_to::<I>(spec, space)?;
     Ok(talking(bound, space))
 }
 
-fn store_to<I: Isa>(spec: &Spec<'_>, space: Space) -> Result<Bound, Refusal> {
+fn store_to<I: Simd>(spec: &Spec<'_>, space: Space) -> Result<Bound, Refusal> {
     let layout = layout(spec, 1)?;
     let mut slots =
         vec![Slot::Address, Slot::SrcVec(layout.registers.iter().map(|bits| any_type(*bits)).collect())];

@@ -9,7 +9,7 @@ use crate::machine::{Flow, LANES, Row, Type, Warp, Width, at};
 use crate::num::fp8::Fp8;
 use crate::num::mma::{self, Accumulator, BitOp, IntElement};
 use crate::num::round::Rounding;
-use crate::simd::Isa;
+use crate::simd::Simd;
 
 const MANUAL: &str = "warp-level-matrix-instructions-mma";
 
@@ -129,7 +129,7 @@ impl Counts {
 
 /// One multiplication of fragments of type `T`; `f` does the arithmetic. `packed` is true if C and D are f16; `given` is
 /// the number of registers of A and of B if it differs from the layout's, because they hold copies.
-pub(super) fn multiply<I: Isa, T: Code, const M: usize, const N: usize, const K: usize>(
+pub(super) fn multiply<I: Simd, T: Code, const M: usize, const N: usize, const K: usize>(
     packed: (bool, bool),
     given: Option<usize>,
     f: impl Fn(&[[T; M]; K], &[[T; K]; N], &mut [[u32; M]; N]) + Send + Sync + 'static,
@@ -186,7 +186,7 @@ fn low16(word: u32) -> u16 {
     word as u16
 }
 
-fn f16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn f16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (c, d, accumulator) = accumulators(spec);
     Ok(match spec.get("shape") {
         Some("m16n8k8") => {
@@ -196,14 +196,14 @@ fn f16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn bf16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn bf16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match spec.get("shape") {
         Some("m16n8k8") => multiply::<I, u16, 16, 8, 8>((false, false), None, mma::bf16),
         _ => multiply::<I, u16, 16, 8, 16>((false, false), None, mma::bf16),
     })
 }
 
-fn tf32<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn tf32<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match spec.get("shape") {
         Some("m16n8k4") => multiply::<I, u32, 16, 8, 4>((false, false), None, mma::tf32),
         _ => multiply::<I, u32, 16, 8, 8>((false, false), None, mma::tf32),
@@ -214,7 +214,7 @@ fn fp8_format(name: Option<&str>) -> Fp8 {
     if name == Some("e5m2") { Fp8::E5m2 } else { Fp8::E4m3 }
 }
 
-fn fp8<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn fp8<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (c, d, accumulator) = accumulators(spec);
     let formats = (fp8_format(spec.get("atype")), fp8_format(spec.get("btype")));
     let small = spec.get("shape") == Some("m16n8k16");
@@ -244,7 +244,7 @@ pub(super) fn int_elements(spec: &Spec<'_>) -> (IntElement, IntElement) {
     (element(spec.get("atype")), element(spec.get("btype")))
 }
 
-fn int8<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn int8<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (elements, sat) = (int_elements(spec), spec.has("satfinite"));
     Ok(match spec.get("shape") {
         Some("m8n8k16") => multiply::<I, u8, 8, 8, 16>((false, false), None, move |a, b, m| {
@@ -266,7 +266,7 @@ pub(super) fn widen<const OUTER: usize, const INNER: usize>(
     codes.map(|line| line.map(|code| code.0))
 }
 
-fn int4<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn int4<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (elements, sat) = (int_elements(spec), spec.has("satfinite"));
     Ok(match spec.get("shape") {
         Some("m8n8k32") => multiply::<I, Nibble, 8, 8, 32>((false, false), None, move |a, b, m| {
@@ -281,7 +281,7 @@ fn int4<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn single_bit<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn single_bit<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let op = if spec.get("op") == Some("and") { BitOp::And } else { BitOp::Xor };
     // 32 single bits form one word, so K counts words here.
     Ok(match spec.get("shape") {
@@ -305,7 +305,7 @@ pub(super) fn rounding(spec: &Spec<'_>) -> Rounding {
 }
 
 /// f64 fragments: one element per lane and register, laid out like 32-bit elements.
-pub(super) fn multiply_f64<I: Isa>(rounding: Rounding) -> Bound {
+pub(super) fn multiply_f64<I: Simd>(rounding: Rounding) -> Bound {
     let wide = |n: usize| Slot::SrcVec(vec![Type::F64; n]);
     Bound::new([Slot::DstVec(vec![Width::W64; 2]), wide(1), wide(1), wide(2)], move |w, args| {
         if !w.gather_warp() {
@@ -335,12 +335,12 @@ pub(super) fn multiply_f64<I: Isa>(rounding: Rounding) -> Bound {
     })
 }
 
-fn f64<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn f64<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(multiply_f64::<I>(rounding(spec)))
 }
 
 /// m8n8k4 in f16: four multiplications, each by a pair of quads (lanes 4q to 4q+3 and 16+4q to 16+4q+3).
-fn quad_pairs<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn quad_pairs<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (c_packed, d_packed, accumulator) = accumulators(spec);
     let a_row = spec.get("alayout") == Some("row");
     let b_row = spec.get("blayout") == Some("row");

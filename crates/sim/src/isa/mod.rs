@@ -234,7 +234,7 @@ pub struct Bind(pub [Binder; 3]);
 /// Selects the routine and the operands of an instruction.
 pub type Binder = fn(&Spec<'_>) -> Result<Bound, Refusal>;
 
-/// The binders of a generic function `fn f<I: Isa>(&Spec) -> Result<Bound, Refusal>`.
+/// The binders of a generic function `fn f<I: Simd>(&Spec) -> Result<Bound, Refusal>`.
 #[cfg(any(not(feature = "simd"), test))]
 #[macro_export]
 #[doc(hidden)]
@@ -244,7 +244,7 @@ macro_rules! bind {
     };
 }
 
-/// The binders of a generic function `fn f<I: Isa>(&Spec) -> Result<Bound, Refusal>`.
+/// The binders of a generic function `fn f<I: Simd>(&Spec) -> Result<Bound, Refusal>`.
 #[cfg(all(feature = "simd", not(test)))]
 #[macro_export]
 #[doc(hidden)]

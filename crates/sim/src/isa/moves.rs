@@ -7,7 +7,7 @@ use crate::bind;
 use crate::machine::{Flow, LANES, Row, Type, Warp, Width, at};
 use crate::memory::Space;
 use crate::num::bits::{self, Permute};
-use crate::simd::Isa;
+use crate::simd::Simd;
 
 pub(super) const DEFINITIONS: &[Definition] = &[
     Definition {
@@ -41,7 +41,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     },
 ];
 
-fn mov<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn mov<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let ty = spec.ty("type")?;
     match (spec.operands.first(), spec.operands.get(1)) {
         (Some(Shape::Vector(parts)), Some(_)) => return unpack::<I>(ty, parts),
@@ -79,7 +79,7 @@ fn with_type(mut bound: Bound, ty: Type) -> Bound {
 /// The address of a frame variable is known only when its function runs.
 fn frame_address(ty: Type, offset: u32) -> Bound {
     Bound::new([Slot::Dst(ty.width()), Slot::Static], move |w, args| {
-        let address = w.state.fragment.sp.wrapping_add(offset);
+        let address = w.state.subwarp.sp.wrapping_add(offset);
         w.put_row(ty.width(), args.o[0], &Row::splat(u128::from(address)));
         Flow::Next
     })
@@ -119,7 +119,7 @@ fn part_type(bits: u32) -> Type {
     }
 }
 
-fn unpack<I: Isa>(ty: Type, parts: &[Shape]) -> Result<Bound, Refusal> {
+fn unpack<I: Simd>(ty: Type, parts: &[Shape]) -> Result<Bound, Refusal> {
     let bits = part_bits(ty, parts.len())?;
     let width = part_type(bits).width();
     let count = parts.len();
@@ -142,7 +142,7 @@ fn unpack<I: Isa>(ty: Type, parts: &[Shape]) -> Result<Bound, Refusal> {
     }))
 }
 
-fn pack<I: Isa>(ty: Type, parts: &[Shape]) -> Result<Bound, Refusal> {
+fn pack<I: Simd>(ty: Type, parts: &[Shape]) -> Result<Bound, Refusal> {
     let bits = part_bits(ty, parts.len())?;
     let part = part_type(bits);
     let count = parts.len();
@@ -167,7 +167,7 @@ fn pack<I: Isa>(ty: Type, parts: &[Shape]) -> Result<Bound, Refusal> {
 
 /// `{lo, hi} = a` of 64 bits.
 #[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "the words of a register")]
-fn unpack_words<I: Isa>(ty: Type) -> Bound {
+fn unpack_words<I: Simd>(ty: Type) -> Bound {
     Bound::new([Slot::DstVec(vec![Width::W32; 2]), Slot::Src(ty)], |w, args| {
         I::vectorize(|| {
             let (mut low, mut high) = (Row([0; LANES]), Row([0; LANES]));
@@ -184,7 +184,7 @@ fn unpack_words<I: Isa>(ty: Type) -> Bound {
 }
 
 /// `{lo, hi} = a` of 32 bits.
-fn unpack_halves<I: Isa>(ty: Type) -> Bound {
+fn unpack_halves<I: Simd>(ty: Type) -> Bound {
     Bound::new([Slot::DstVec(vec![Width::W32; 2]), Slot::Src(ty)], |w, args| {
         I::vectorize(|| {
             let (mut low, mut high) = (Row([0; LANES]), Row([0; LANES]));
@@ -201,7 +201,7 @@ fn unpack_halves<I: Isa>(ty: Type) -> Bound {
 }
 
 /// `d = {lo, hi}` of 64 bits.
-fn pack_words<I: Isa>() -> Bound {
+fn pack_words<I: Simd>() -> Bound {
     Bound::new([Slot::Dst(Width::W64), Slot::SrcVec(vec![Type::B32; 2])], |w, args| {
         I::vectorize(|| {
             let mut d = Row([0; LANES]);
@@ -217,7 +217,7 @@ fn pack_words<I: Isa>() -> Bound {
 }
 
 /// `d = {lo, hi}` of 32 bits.
-fn pack_halves<I: Isa>() -> Bound {
+fn pack_halves<I: Simd>() -> Bound {
     Bound::new([Slot::Dst(Width::W32), Slot::SrcVec(vec![Type::B16; 2])], |w, args| {
         I::vectorize(|| {
             let mut d = Row([0; LANES]);
@@ -232,7 +232,7 @@ fn pack_halves<I: Isa>() -> Bound {
     })
 }
 
-fn prmt<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn prmt<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     // Compilers usually write a constant selector; then the shifts are the same in every lane.
     let constant = spec.integer(3).map(|c| c.cast_unsigned() & 0xffff).and_then(|c| u32::try_from(c).ok());
     Ok(match (spec.get("mode"), constant) {
@@ -249,7 +249,7 @@ fn prmt<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn isspacep<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn isspacep<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let space = super::memory::space_of(spec.get("space"));
     let test = move |a: u64| {
         let found = Space::resolve(a).0;
@@ -263,12 +263,12 @@ fn isspacep<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn cvta<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn cvta<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let window = super::memory::space_of(spec.get("space")).window();
     if let Some(Shape::Frame(offset)) = spec.operands.get(1) {
         let offset = u64::from(*offset);
         return Ok(Bound::new([Slot::Dst(Width::W64), Slot::Static], move |w, args| {
-            let address = window + offset + u64::from(w.state.fragment.sp);
+            let address = window + offset + u64::from(w.state.subwarp.sp);
             merge(&mut w.state.regs.w64[at(args.o[0])], &Row::splat(address), w.exec);
             Flow::Next
         }));

@@ -11,7 +11,7 @@
 use super::lanes::together;
 use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
-use crate::machine::{Flow, Reduction, Row, Type, Warp, Width, at, lanes_of};
+use crate::machine::{BarrierReduction, Flow, Row, Type, Warp, Width, at, lanes_of};
 
 /// An entry of this family.
 macro_rules! op {
@@ -139,22 +139,22 @@ impl Named {
             .fold(0u32, |mask, lane| mask | 1 << lane);
         let split = same != w.exec;
         if split {
-            let mut others = w.state.fragment.clone();
+            let mut others = w.state.subwarp.clone();
             others.mask = w.exec & !same;
             others.pc = w.pc;
-            w.state.fragment.mask &= same | !w.exec;
+            w.state.subwarp.mask &= same | !w.exec;
             w.state.parked.push(others);
             w.exec = same;
         }
         Named { id, threads, split }
     }
 
-    /// The remaining lanes of the fragment have passed the barrier.
+    /// The remaining lanes of the subwarp have passed the barrier.
     fn done(&self, w: &mut Warp<'_, '_>) -> Flow {
         if !self.split {
             return Flow::Next;
         }
-        w.state.fragment.pc = w.pc + 1;
+        w.state.subwarp.pc = w.pc + 1;
         Flow::Split
     }
 }
@@ -165,7 +165,7 @@ fn wait(
     id: u32,
     threads: Option<u32>,
     values: u32,
-    finish: impl FnOnce(&mut Warp<'_, '_>, Reduction),
+    finish: impl FnOnce(&mut Warp<'_, '_>, BarrierReduction),
 ) -> Result<Flow, Flow> {
     let named = Named::of(w, id, threads);
     match w.arrive_and_wait(named.id, named.threads, values)? {

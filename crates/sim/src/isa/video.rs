@@ -4,10 +4,10 @@
 use super::map::map3;
 use super::{Bound, Definition, Refusal, Spec, Unit};
 use crate::bind;
-use crate::simd::Isa;
+use crate::simd::Simd;
 
 macro_rules! video {
-    ($($opcode:literal $parts:literal $bind:ident;)*) => {
+    ($($opcode:literal $parts:literal $bind:ident;)* compare: $($set:literal $section:literal $compare:ident;)*) => {
         &[$(
             Definition {
                 form: concat!(
@@ -29,6 +29,17 @@ macro_rules! video {
                 since: (3, 0, 30),
                 bind: bind!($bind),
             },
+        )*$(
+            Definition {
+                form: concat!(
+                    $set,
+                    ".atype.btype.cmp{.add} d, a, b, c; .atype = .u32 .s32; .btype = .u32 .s32; .cmp = .eq .ne .lt .le .gt .ge"
+                ),
+                manual: $section,
+                unit: Unit::Alu,
+                since: (3, 0, 30),
+                bind: bind!($compare),
+            },
         )*]
     };
 }
@@ -46,15 +57,18 @@ pub(super) const DEFINITIONS: &[Definition] = video! {
     "vabsdiff4" "simd-video-instructions-vadd4-vsub4-vavrg4-vabsdiff4-vmin4-vmax4" vabsdiff4;
     "vmin4" "simd-video-instructions-vadd4-vsub4-vavrg4-vabsdiff4-vmin4-vmax4" vmin4;
     "vmax4" "simd-video-instructions-vadd4-vsub4-vavrg4-vabsdiff4-vmin4-vmax4" vmax4;
+    compare:
+    "vset2" "simd-video-instructions-vset2" vset2;
+    "vset4" "simd-video-instructions-vset4" vset4;
 };
 
 macro_rules! binders {
     ($($two:ident $four:ident: $f:expr;)*) => {$(
-        fn $two<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+        fn $two<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             parts::<I, 2>(spec, $f)
         }
 
-        fn $four<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+        fn $four<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             parts::<I, 4>(spec, $f)
         }
     )*};
@@ -70,8 +84,28 @@ binders! {
     vmax2 vmax4: i32::max;
 }
 
+fn vset2<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    set::<I, 2>(spec)
+}
+
+fn vset4<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    set::<I, 4>(spec)
+}
+
+/// 1 in each part whose comparison is true, 0 in the others.
+fn set<I: Simd, const N: u32>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    match spec.get("cmp") {
+        Some("eq") => parts::<I, N>(spec, |a, b| i32::from(a == b)),
+        Some("ne") => parts::<I, N>(spec, |a, b| i32::from(a != b)),
+        Some("lt") => parts::<I, N>(spec, |a, b| i32::from(a < b)),
+        Some("le") => parts::<I, N>(spec, |a, b| i32::from(a <= b)),
+        Some("gt") => parts::<I, N>(spec, |a, b| i32::from(a > b)),
+        _ => parts::<I, N>(spec, |a, b| i32::from(a >= b)),
+    }
+}
+
 /// `N` parts of a word, each computed by `f`, then packed again or added to `c`.
-fn parts<I: Isa, const N: u32>(
+fn parts<I: Simd, const N: u32>(
     spec: &Spec<'_>,
     f: impl Fn(i32, i32) -> i32 + Copy + Send + Sync + 'static,
 ) -> Result<Bound, Refusal> {

@@ -11,7 +11,7 @@ use super::{Args, Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::machine::{Flow, LANES, Row, Type, Warp, Width, at, lanes_of};
 use crate::memory::Space;
 use crate::num::mma::{self, Accumulator, BitOp};
-use crate::simd::Isa;
+use crate::simd::Simd;
 use crate::stop::{Blame, StopKind};
 use crate::{bind, bind_plain};
 
@@ -467,7 +467,7 @@ fn satfinite<const M: usize, const N: usize>(c: &mut [[u32; M]; N], f16: bool) {
     }
 }
 
-fn f16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn f16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (c, d) = (spec.get("ctype") == Some("f16"), spec.get("dtype") == Some("f16"));
     let accumulator = if d { Accumulator::F16 } else { Accumulator::F32 };
     let sat = spec.has("satfinite");
@@ -489,7 +489,7 @@ fn f16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn bf16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn bf16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match spec.get("shape") {
         Some("m8n32k16") => multiply::<I, u16, 8, 32, 16>((false, false), None, mma::bf16),
         Some("m32n8k16") => multiply::<I, u16, 32, 8, 16>((false, false), None, mma::bf16),
@@ -497,11 +497,11 @@ fn bf16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn tf32<I: Isa>(_: &Spec<'_>) -> Result<Bound, Refusal> {
+fn tf32<I: Simd>(_: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(multiply::<I, u32, 16, 16, 8>((false, false), None, mma::tf32))
 }
 
-fn int8<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn int8<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (elements, sat) = (int_elements(spec), spec.has("satfinite"));
     macro_rules! shape {
         ($m:literal, $n:literal) => {
@@ -517,18 +517,18 @@ fn int8<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-fn int4<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn int4<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (elements, sat) = (int_elements(spec), spec.has("satfinite"));
     Ok(multiply::<I, Nibble, 8, 8, 32>((false, false), None, move |a, b, m| {
         mma::integer(elements, sat, &widen(a), &widen(b), m);
     }))
 }
 
-fn single_bit<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn single_bit<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let op = if spec.get("op") == Some("and") { BitOp::And } else { BitOp::Xor };
     Ok(multiply::<I, u32, 8, 8, 4>((false, false), None, move |a, b, m| mma::bits(op, a, b, m)))
 }
 
-fn f64<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn f64<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(multiply_f64::<I>(rounding(spec)))
 }

@@ -12,10 +12,11 @@ use crate::isa::AddressArg;
 use crate::isa::map::merge;
 use crate::memory::{Fault, FaultKind, MAX_SHARED, Space};
 use crate::observe::SharedAccess;
-use crate::simd::Isa;
+use crate::simd::Simd;
 
 /// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum AccessKind {
     /// Reads.
     Read,
@@ -101,7 +102,7 @@ impl Warp<'_, '_> {
     #[inline]
     pub fn addresses(&self, arg: AddressArg) -> Row<u64> {
         let mut out = Row([0; LANES]);
-        let frame = if arg.frame { self.state.fragment.sp } else { 0 };
+        let frame = if arg.frame { self.state.subwarp.sp } else { 0 };
         if arg.wide {
             let base = &self.state.regs.w64[at(arg.row)];
             let offset = (arg.offset as u64).wrapping_add(u64::from(frame));
@@ -132,7 +133,7 @@ impl Warp<'_, '_> {
     /// Reads words of each lane from shared memory through 32-bit addresses into registers, if all lanes are in bounds
     /// and aligned. Returns `false` if not: the slow path is required.
     #[inline(always)]
-    pub fn get_shared_words<I: Isa, const WORDS: usize>(&mut self, arg: AddressArg, rows: &[u32]) -> bool {
+    pub fn get_shared_words<I: Simd, const WORDS: usize>(&mut self, arg: AddressArg, rows: &[u32]) -> bool {
         let Some(mut index) = self.shared_offsets::<WORDS>(arg) else { return false };
         if self.watch.is_some() {
             self.announce_shared(AccessKind::Read, &index, 4 * WORDS as u32);
@@ -160,7 +161,7 @@ impl Warp<'_, '_> {
 
     /// As [`get_shared_words`](Self::get_shared_words), for writes, and only if no observer tracks changes by stores.
     #[inline(always)]
-    pub fn put_shared_words<I: Isa, const WORDS: usize>(&mut self, arg: AddressArg, rows: &[u32]) -> bool {
+    pub fn put_shared_words<I: Simd, const WORDS: usize>(&mut self, arg: AddressArg, rows: &[u32]) -> bool {
         if self.heard {
             return false;
         }

@@ -60,7 +60,7 @@ pub(super) const CLUSTER_BARRIER: u32 = 16;
 /// One of a block's barriers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Barrier {
-    /// How often it has completed; a waiting fragment waits for this to change.
+    /// How often it has completed; a waiting subwarp waits for this to change.
     pub phase: u64,
     /// Threads that arrived in this phase.
     pub(super) arrived: u32,
@@ -76,7 +76,7 @@ pub struct Barrier {
     pub(super) before: Option<(u32, Option<u32>)>,
     /// Threads that wait in this phase.
     waiting: u32,
-    gathered: Reduction,
+    gathered: BarrierReduction,
 }
 
 /// The combined values of the threads of a completed phase. Other threads may complete the barrier again before a thread of
@@ -87,12 +87,12 @@ struct Completed {
     phase: u64,
     /// Threads that have not read the values yet; the last one removes them.
     waiting: u32,
-    result: Reduction,
+    result: BarrierReduction,
 }
 
 /// The values that `barrier.red` combines over the arriving threads.
 #[derive(Clone, Copy, Debug)]
-pub struct Reduction {
+pub struct BarrierReduction {
     /// How many predicates were true.
     pub count: u32,
     /// Whether all were true.
@@ -101,9 +101,9 @@ pub struct Reduction {
     pub or: bool,
 }
 
-impl Default for Reduction {
+impl Default for BarrierReduction {
     fn default() -> Self {
-        Reduction { count: 0, and: true, or: false }
+        BarrierReduction { count: 0, and: true, or: false }
     }
 }
 
@@ -136,7 +136,7 @@ impl Cta {
     }
 
     /// The combined values of a phase, read by this number of waiting threads.
-    fn take_result(&mut self, id: u32, phase: u64, threads: u32) -> Option<Reduction> {
+    fn take_result(&mut self, id: u32, phase: u64, threads: u32) -> Option<BarrierReduction> {
         let index = self.completed.iter().position(|done| done.id == id && done.phase == phase)?;
         let done = &mut self.completed[index];
         done.waiting = done.waiting.saturating_sub(threads);
@@ -170,7 +170,7 @@ impl Warp<'_, '_> {
         expected: Option<u32>,
         values: u32,
         waits: bool,
-    ) -> Result<Option<Reduction>, super::Flow> {
+    ) -> Result<Option<BarrierReduction>, super::Flow> {
         if id > 15 {
             let sentence = format!("barrier {id} does not exist; a block has barriers 0 to 15");
             return Err(self.halt(Blame::Kernel, StopKind::Barrier, sentence));
@@ -190,7 +190,7 @@ impl Warp<'_, '_> {
         expected: Option<u32>,
         values: u32,
         waits: bool,
-    ) -> Result<Option<Reduction>, super::Flow> {
+    ) -> Result<Option<BarrierReduction>, super::Flow> {
         let live = self.cta.live;
         let everyone = self.grid.block_threads().next_multiple_of(32);
         let absent = self.state.exited.count_ones();
@@ -255,9 +255,9 @@ impl Warp<'_, '_> {
         id: u32,
         expected: Option<u32>,
         values: u32,
-    ) -> Result<Option<Reduction>, super::Flow> {
-        if let Wait::Barrier { id, phase } = self.state.fragment.wait {
-            self.state.fragment.wait = Wait::None;
+    ) -> Result<Option<BarrierReduction>, super::Flow> {
+        if let Wait::Barrier { id, phase } = self.state.subwarp.wait {
+            self.state.subwarp.wait = Wait::None;
             let result = self.cta.take_result(id, phase, self.exec.count_ones());
             return match result {
                 Some(result) => Ok(Some(result)),
@@ -273,7 +273,7 @@ impl Warp<'_, '_> {
         }
         let barrier = &mut self.cta.barriers[at(id)];
         barrier.waiting += self.exec.count_ones();
-        self.state.fragment.wait = Wait::Barrier { id, phase: barrier.phase };
+        self.state.subwarp.wait = Wait::Barrier { id, phase: barrier.phase };
         Ok(None)
     }
 
@@ -306,11 +306,11 @@ impl Warp<'_, '_> {
             }
         }
         if pending == 0 {
-            self.state.fragment.wait = Wait::None;
+            self.state.subwarp.wait = Wait::None;
             return super::Flow::Next;
         }
         self.exec = pending;
-        self.state.fragment.wait = Wait::Barrier { id: CLUSTER_BARRIER, phase };
+        self.state.subwarp.wait = Wait::Barrier { id: CLUSTER_BARRIER, phase };
         super::Flow::Wait
     }
 }
@@ -424,7 +424,7 @@ impl BlockRun {
         };
         let warp = &self.warps[i];
         stop.block = Some(self.cta.index);
-        stop.place = grid.program.place(warp.fragment.pc);
+        stop.place = grid.program.place(warp.subwarp.pc);
         let [x, y, z] = self.cta.index;
         stop.notes.push(format!("warp {} of block ({x},{y},{z}) was here", warp.id));
         Some(stop)
@@ -565,8 +565,8 @@ fn start_warp(state: &mut WarpState, grid: &Grid<'_>, block: [u32; 3], id: u32, 
     let existing = threads - id * 32;
     let mask = if existing >= 32 { u32::MAX } else { (1 << existing) - 1 };
     *state = WarpState { id, regs, local, exited: !mask, ..WarpState::default() };
-    state.fragment.mask = mask;
-    state.fragment.pc = program.entry;
+    state.subwarp.mask = mask;
+    state.subwarp.pc = program.entry;
 }
 
 /// A special register of all lanes of a warp.
@@ -628,6 +628,6 @@ mod tests {
             .map(|i| i % 70)
             .map(|thread| thread % 7 + thread / 7 % 5 * 100 + thread / 35 * 10000)
             .collect();
-        assert_eq!(device.read(&out), expected);
+        assert_eq!(device.read(&out).unwrap(), expected);
     }
 }

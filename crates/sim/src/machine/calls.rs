@@ -1,6 +1,6 @@
 //! Calls: how arguments are passed, and which registers a recursive function saves.
 
-use super::fragment::Saved;
+use super::subwarp::Saved;
 use super::{Flow, Frame, Row, Warp, Width, at};
 use crate::isa::map::merge;
 use crate::memory::FUNCTION_WINDOW;
@@ -100,21 +100,21 @@ impl Warp<'_, '_> {
             let sentence = format!("the function `{name}` is declared but not defined in this module");
             return self.halt(Blame::Input, StopKind::Malformed, sentence);
         };
-        if self.exec != self.state.fragment.mask {
+        if self.exec != self.state.subwarp.mask {
             // The lanes that do not call continue on their own.
-            let mut rest = self.state.fragment.clone();
+            let mut rest = self.state.subwarp.clone();
             rest.mask &= !self.exec;
             rest.pc = self.pc + 1;
             self.state.parked.push(rest);
-            self.state.fragment.mask = self.exec;
+            self.state.subwarp.mask = self.exec;
         }
-        let old = self.state.fragment.sp;
-        let dynamic = self.state.fragment.dynamic;
+        let old = self.state.subwarp.sp;
+        let dynamic = self.state.subwarp.dynamic;
         let frame = old.saturating_add(call.frame).saturating_add(dynamic);
         let sp = frame.checked_next_multiple_of(function.align.max(16)).unwrap_or(u32::MAX);
         let top = sp.saturating_add(function.frame);
         // Data that a call saves outside its frame is on the thread's stack too.
-        let kept = self.state.fragment.frames.last().map_or(0, |frame| frame.kept)
+        let kept = self.state.subwarp.frames.last().map_or(0, |frame| frame.kept)
             + RETURN_BYTES
             + if function.recursive { function.kept() } else { 0 };
         if u64::from(top).saturating_add(kept) > self.grid.limits.stack {
@@ -149,11 +149,11 @@ impl Warp<'_, '_> {
         for transfer in &call.arguments {
             self.transfer(*transfer, old, sp, true);
         }
-        let fragment = &mut self.state.fragment;
-        fragment.frames.push(Frame { site, callee, sp: old, dynamic, kept, saved });
-        fragment.dynamic = 0;
-        fragment.sp = sp;
-        fragment.pc = entry;
+        let subwarp = &mut self.state.subwarp;
+        subwarp.frames.push(Frame { site, callee, sp: old, dynamic, kept, saved });
+        subwarp.dynamic = 0;
+        subwarp.sp = sp;
+        subwarp.pc = entry;
         Flow::Split
     }
 
@@ -172,18 +172,18 @@ impl Warp<'_, '_> {
         };
         if same != self.exec {
             // Lanes that call another function execute this instruction again.
-            let mut others = self.state.fragment.clone();
+            let mut others = self.state.subwarp.clone();
             others.mask = self.exec & !same;
             others.pc = self.pc;
             self.state.parked.push(others);
-            let idle = self.state.fragment.mask & !self.exec;
+            let idle = self.state.subwarp.mask & !self.exec;
             if idle != 0 {
-                let mut rest = self.state.fragment.clone();
+                let mut rest = self.state.subwarp.clone();
                 rest.mask = idle;
                 rest.pc = self.pc + 1;
                 self.state.parked.push(rest);
             }
-            self.state.fragment.mask = same;
+            self.state.subwarp.mask = same;
             self.exec = same;
         }
         self.call(site, callee)
@@ -191,23 +191,23 @@ impl Warp<'_, '_> {
 
     /// Returns from a function for the lanes in `exec`; returning from the kernel itself is an exit.
     pub fn ret(&mut self) -> Flow {
-        if self.state.fragment.frames.is_empty() {
+        if self.state.subwarp.frames.is_empty() {
             return self.exit();
         }
-        if self.exec != self.state.fragment.mask {
-            let mut rest = self.state.fragment.clone();
+        if self.exec != self.state.subwarp.mask {
+            let mut rest = self.state.subwarp.clone();
             rest.mask &= !self.exec;
             rest.pc = self.pc + 1;
             self.state.parked.push(rest);
-            self.state.fragment.mask = self.exec;
+            self.state.subwarp.mask = self.exec;
         }
-        let Some(frame) = self.state.fragment.frames.pop() else { return Flow::Split };
+        let Some(frame) = self.state.subwarp.frames.pop() else { return Flow::Split };
         let program = self.grid.program;
         let Some(site) = program.call_sites.get(at(frame.site)) else { return Flow::Split };
-        let inner = self.state.fragment.sp;
-        self.state.fragment.sp = frame.sp;
-        self.state.fragment.dynamic = frame.dynamic;
-        self.state.fragment.pc = site.resume;
+        let inner = self.state.subwarp.sp;
+        self.state.subwarp.sp = frame.sp;
+        self.state.subwarp.dynamic = frame.dynamic;
+        self.state.subwarp.pc = site.resume;
         // Restores the callee's registers before the results arrive: a recursive function may store a result into its own
         // registers.
         if let (Some(saved), Some(function)) = (frame.saved, program.callees.get(at(frame.callee))) {
@@ -227,13 +227,13 @@ impl Warp<'_, '_> {
     fn frame_end(&self) -> u32 {
         let program = self.grid.program;
         let current =
-            self.state.fragment.frames.last().and_then(|frame| program.callees.get(at(frame.callee)));
-        self.state.fragment.sp + current.map_or(program.frame, |function| function.frame)
+            self.state.subwarp.frames.last().and_then(|frame| program.callees.get(at(frame.callee)));
+        self.state.subwarp.sp + current.map_or(program.frame, |function| function.frame)
     }
 
     /// The end of the stack of the lanes in `exec`.
     pub fn stack_top(&self) -> u32 {
-        self.frame_end() + self.state.fragment.dynamic
+        self.frame_end() + self.state.subwarp.dynamic
     }
 
     /// Allocates this number of bytes in the current frame for every lane in `exec`, and returns the address.
@@ -247,15 +247,15 @@ impl Warp<'_, '_> {
         }
         self.state.local.grow(top);
         self.framed(start..top);
-        self.state.fragment.dynamic = top - self.frame_end();
+        self.state.subwarp.dynamic = top - self.frame_end();
         Ok(start)
     }
 
     /// Frees everything allocated since the stack ended at `top`.
     pub fn release(&mut self, top: u64) {
         let kept = top.saturating_sub(u64::from(self.frame_end()));
-        let dynamic = self.state.fragment.dynamic;
-        self.state.fragment.dynamic = u32::try_from(kept).map_or(dynamic, |kept| kept.min(dynamic));
+        let dynamic = self.state.subwarp.dynamic;
+        self.state.subwarp.dynamic = u32::try_from(kept).map_or(dynamic, |kept| kept.min(dynamic));
     }
 
     fn transfer(&mut self, transfer: Transfer, from_sp: u32, to_sp: u32, into_callee: bool) {
@@ -312,13 +312,13 @@ impl Warp<'_, '_> {
 
     /// Loads a row from the current frame.
     pub fn frame_to_row(&mut self, width: Width, row: u32, offset: u32, size: u32) {
-        let sp = self.state.fragment.sp;
+        let sp = self.state.subwarp.sp;
         self.transfer(Transfer::Register { width, row, offset, size }, sp, sp, false);
     }
 
     /// Stores a row into the current frame.
     pub fn row_to_frame(&mut self, width: Width, row: u32, offset: u32, size: u32) {
-        let sp = self.state.fragment.sp;
+        let sp = self.state.subwarp.sp;
         self.transfer(Transfer::Register { width, row, offset, size }, sp, sp, true);
     }
 

@@ -74,8 +74,8 @@ pub struct PendingCopy {
 
 impl PendingCopy {
     /// The copy as observers see it.
-    pub(super) fn event(&self, warp: u32) -> crate::observe::Copy {
-        crate::observe::Copy {
+    pub(super) fn event(&self, warp: u32) -> crate::observe::AsyncCopy {
+        crate::observe::AsyncCopy {
             warp,
             lane: self.lane.into(),
             pc: self.pc,

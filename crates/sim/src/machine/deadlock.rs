@@ -2,7 +2,7 @@
 
 use super::block::{BlockRun, CLUSTER_BARRIER};
 use super::spin::Spin;
-use super::{Fragment, Grid, Wait, WarpState, at};
+use super::{Grid, Subwarp, Wait, WarpState, at};
 use crate::isa::op::Participants;
 use crate::stop::{Blame, Place, Stop, StopKind};
 
@@ -42,14 +42,14 @@ impl BlockRun {
         }
         name_places(grid, &mut stop, labels);
         for (warp, _) in self.warps.iter().zip(&self.done).filter(|(_, done)| !**done) {
-            for fragment in fragments(warp) {
+            for subwarp in subwarps(warp) {
                 if stop.notes.len() == MAX_NOTES {
                     stop.notes.push("and more".to_owned());
                     return stop;
                 }
-                let what = reason(warp, fragment);
-                let line = grid.program.place(fragment.pc).map_or_else(String::new, |place| line_of(&place));
-                stop.notes.push(format!("warp {} lanes {:#010x} wait {what}{line}", warp.id, fragment.mask));
+                let what = reason(warp, subwarp);
+                let line = grid.program.place(subwarp.pc).map_or_else(String::new, |place| line_of(&place));
+                stop.notes.push(format!("warp {} lanes {:#010x} wait {what}{line}", warp.id, subwarp.mask));
             }
         }
         stop
@@ -89,14 +89,14 @@ impl BlockRun {
     fn waiting(&self) -> Vec<Waiting<'_>> {
         let mut all: Vec<Waiting<'_>> = Vec::new();
         for (warp, _) in self.warps.iter().zip(&self.done).filter(|(_, done)| !**done) {
-            for fragment in fragments(warp).filter(|fragment| fragment.wait != Wait::None) {
-                let found = all.iter_mut().find(|w| w.pc == fragment.pc && w.wait == fragment.wait);
+            for subwarp in subwarps(warp).filter(|subwarp| subwarp.wait != Wait::None) {
+                let found = all.iter_mut().find(|w| w.pc == subwarp.pc && w.wait == subwarp.wait);
                 match found {
-                    Some(waiting) => waiting.who.push((warp, fragment.mask)),
+                    Some(waiting) => waiting.who.push((warp, subwarp.mask)),
                     None => all.push(Waiting {
-                        pc: fragment.pc,
-                        wait: fragment.wait,
-                        who: vec![(warp, fragment.mask)],
+                        pc: subwarp.pc,
+                        wait: subwarp.wait,
+                        who: vec![(warp, subwarp.mask)],
                     }),
                 }
             }
@@ -181,16 +181,16 @@ fn verb(warps: &[u32], one: &str, many: &str) -> String {
     format!("warps {}{more} {many}", shown.join(", "))
 }
 
-fn fragments(warp: &WarpState) -> impl Iterator<Item = &Fragment> {
-    warp.parked.iter().chain([&warp.fragment]).filter(|fragment| fragment.mask != 0)
+fn subwarps(warp: &WarpState) -> impl Iterator<Item = &Subwarp> {
+    warp.parked.iter().chain([&warp.subwarp]).filter(|subwarp| subwarp.mask != 0)
 }
 
-fn reason(warp: &WarpState, fragment: &Fragment) -> String {
-    match fragment.wait {
+fn reason(warp: &WarpState, subwarp: &Subwarp) -> String {
+    match subwarp.wait {
         Wait::Barrier { id: CLUSTER_BARRIER, .. } => "at the cluster barrier".to_owned(),
         Wait::Barrier { id, .. } => format!("at barrier {id}"),
         Wait::Lanes(need) => {
-            let missing = need & !(fragment.mask | warp.exited);
+            let missing = need & !(subwarp.mask | warp.exited);
             format!("for lanes {missing:#010x} of the same warp to arrive")
         }
         Wait::None => "for nothing".to_owned(),

@@ -6,7 +6,7 @@
 
 use super::grid::WAVE;
 use super::warp::WORK_UNIT;
-use super::{Flow, Fragment, Frame, Grid, LANES, Pending, Row, Warp, WarpState};
+use super::{Flow, Frame, Grid, LANES, Pending, Row, Subwarp, Warp, WarpState};
 use crate::stop::{Blame, Stop, StopKind};
 
 /// The limits of a block.
@@ -76,8 +76,8 @@ pub(super) const RUNNING: &str = "registers, local memory, calls and pending cop
 /// The subject of the message about memory kept until the wave ends.
 pub(super) const KEPT: &str = "stores and printed text";
 
-impl Fragment {
-    /// Bytes of its calls. Saved registers that fragments share count for each fragment.
+impl Subwarp {
+    /// Bytes of its calls. Saved registers that subwarps share count for each subwarp.
     fn holds(&self) -> u64 {
         let kept = self.frames.last().map_or(0, |frame| frame.kept);
         wide(self.frames.len() * size_of::<Frame>()).saturating_add(kept.saturating_mul(wide(LANES)))
@@ -100,7 +100,7 @@ impl Warp<'_, '_> {
 impl WarpState {
     /// Bytes it holds in addition to its registers.
     pub(super) fn holds(&self) -> u64 {
-        let calls = self.parked.iter().map(Fragment::holds).fold(self.fragment.holds(), u64::saturating_add);
+        let calls = self.parked.iter().map(Subwarp::holds).fold(self.subwarp.holds(), u64::saturating_add);
         let local = self.local.size() / 4 * wide(size_of::<Row<u32>>());
         calls.saturating_add(local).saturating_add(wide(self.copies.len() * size_of::<Pending>()))
     }

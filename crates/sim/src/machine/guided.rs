@@ -87,7 +87,7 @@ pub(super) fn run(
             ready.extend(standing.map(|(warp, _)| Ready {
                 block: run.cta.linear,
                 warp: warp.id,
-                pc: warp.fragment.pc,
+                pc: warp.subwarp.pc,
             }));
         }
         if ready.is_empty() {

@@ -3,7 +3,7 @@
 //! The manual lets a thread wait until every thread of its member mask has executed the instruction with the same
 //! qualifiers and the same mask; it does not require the same program counter. So the two sides of a branch may each
 //! contain a copy of a `shfl.sync` that occurs once in the source, and so may two functions. Lanes at one program counter
-//! synchronize by joining into one fragment; this module handles lanes that cannot join.
+//! synchronize by joining into one subwarp; this module handles lanes that cannot join.
 
 use super::{LANES, Row, Wait, Warp, Width, at, lanes_of};
 use crate::isa::{Args, Op};
@@ -18,13 +18,13 @@ enum Source {
 }
 
 impl<'a> Warp<'a, '_> {
-    /// Executes the instruction at which fragments wait, for the lanes whose mask is complete when all copies of the
+    /// Executes the instruction at which subwarps wait, for the lanes whose mask is complete when all copies of the
     /// instruction are combined. Returns whether there were any.
     pub(super) fn meet_apart(&mut self) -> bool {
         let waiting: Vec<(usize, &'a Op)> = (0..)
             .zip(&self.state.parked)
-            .filter(|(_, fragment)| matches!(fragment.wait, Wait::Lanes(_)))
-            .filter_map(|(i, fragment)| Some((i, self.meeting_point(fragment.pc)?)))
+            .filter(|(_, subwarp)| matches!(subwarp.wait, Wait::Lanes(_)))
+            .filter_map(|(i, subwarp)| Some((i, self.meeting_point(subwarp.pc)?)))
             .collect();
         let mut met = false;
         for (first, (_, instruction)) in waiting.iter().enumerate() {
@@ -53,7 +53,7 @@ impl<'a> Warp<'a, '_> {
     }
 
     /// Executes copies of one instruction together, for the lanes whose mask they complete. `copies` are waiting
-    /// fragments.
+    /// subwarps.
     fn meet_in(&mut self, copies: &[usize]) -> bool {
         let places: Vec<(u32, u32)> =
             copies.iter().map(|&i| (self.state.parked[i].pc, self.state.parked[i].mask)).collect();
@@ -86,14 +86,14 @@ impl<'a> Warp<'a, '_> {
                     self.told_guarded(pc, lanes, lanes);
                 }
             }
-            let fragment = &mut self.state.parked[i];
-            let mut through = fragment.clone();
-            fragment.mask &= !ready;
+            let subwarp = &mut self.state.parked[i];
+            let mut through = subwarp.clone();
+            subwarp.mask &= !ready;
             through.mask &= ready;
             through.pc += 1;
             through.wait = Wait::None;
-            if fragment.mask == 0 {
-                *fragment = through;
+            if subwarp.mask == 0 {
+                *subwarp = through;
             } else {
                 self.state.parked.push(through);
             }

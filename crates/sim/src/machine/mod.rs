@@ -8,7 +8,6 @@ mod copies;
 mod deadlock;
 mod fault;
 mod footprint;
-mod fragment;
 mod grid;
 mod guided;
 mod mbarrier;
@@ -16,18 +15,32 @@ mod meeting;
 mod registers;
 mod residency;
 mod spin;
+mod subwarp;
 mod turns;
 mod used;
 mod warp;
 
 pub use access::{Access, AccessKind, lanes_of};
-pub use block::{Barrier, Cta, Reduction};
-pub use calls::{CallSite, Callee, Transfer};
-pub use copies::{Pending, PendingArrival, PendingCopy};
-pub use fragment::{Fragment, Frame, Wait};
-pub use grid::{Collect, Grid, Limits, Listen, Outcome, run};
-pub use guided::{Guide, Next, Ready};
-pub use mbarrier::{MAX_COUNT, Mbarrier};
-pub use registers::{LANES, Lane, Registers, Row, Scalar, Type, Width, at};
+pub use grid::{Limits, Outcome};
+pub use registers::{Type, Width};
 pub(crate) use used::used_pieces;
+
+// The parts of the machine: public because the routines of the instruction table name them, and subject to change.
+#[doc(hidden)]
+pub use block::{Barrier, BarrierReduction, Cta};
+#[doc(hidden)]
+pub use calls::{CallSite, Callee, Transfer};
+#[doc(hidden)]
+pub use copies::{Pending, PendingArrival, PendingCopy};
+#[doc(hidden)]
+pub use grid::{Collect, Grid, Listen, run};
+#[doc(hidden)]
+pub use guided::{Guide, Next, Ready};
+#[doc(hidden)]
+pub use mbarrier::{MAX_COUNT, Mbarrier};
+#[doc(hidden)]
+pub use registers::{LANES, Lane, Registers, Row, Scalar, at};
+#[doc(hidden)]
+pub use subwarp::{Frame, Subwarp, Wait};
+#[doc(hidden)]
 pub use warp::{Flow, Warp, WarpState, refuse};

@@ -16,7 +16,7 @@
 
 use super::block::{BlockRun, Progress};
 use super::warp::Turn;
-use super::{Fragment, Grid, Mbarrier, Registers, Row, Warp, WarpState, at};
+use super::{Grid, Mbarrier, Registers, Row, Subwarp, Warp, WarpState, at};
 use crate::isa::op::{Mbarrier as MbarrierInstruction, MbarrierOp};
 use crate::isa::{Callee, Op};
 use crate::memory::{Global, Space};
@@ -93,7 +93,7 @@ pub(super) enum Look {
 struct Snapshot {
     regs: Registers,
     carry: u32,
-    fragments: Vec<Fragment>,
+    subwarps: Vec<Subwarp>,
     /// Lanes that have executed an instruction since.
     moved: u32,
     /// Lanes that have returned to their state in the snapshot at some moment since.
@@ -104,11 +104,11 @@ struct Snapshot {
 
 impl Snapshot {
     fn of(warp: &WarpState) -> Snapshot {
-        let fragments = warp.parked.iter().chain([&warp.fragment]).filter(|f| f.mask != 0);
+        let subwarps = warp.parked.iter().chain([&warp.subwarp]).filter(|f| f.mask != 0);
         Snapshot {
             regs: warp.regs.clone(),
             carry: warp.carry,
-            fragments: fragments.cloned().collect(),
+            subwarps: subwarps.cloned().collect(),
             moved: 0,
             back: 0,
             trail: Vec::new(),
@@ -118,8 +118,8 @@ impl Snapshot {
     /// The lanes that are at the same location with the same registers, ignoring times.
     fn same(&self, warp: &WarpState, times: &TimeRows) -> u32 {
         let mut here = 0;
-        for now in warp.parked.iter().chain([&warp.fragment]) {
-            for then in &self.fragments {
+        for now in warp.parked.iter().chain([&warp.subwarp]) {
+            for then in &self.subwarps {
                 if now.pc == then.pc
                     && now.wait == then.wait
                     && now.sp == then.sp
@@ -301,9 +301,9 @@ impl Snapshot {
         let waiting = state
             .parked
             .iter()
-            .chain([&state.fragment])
-            .filter(|fragment| !warp.runnable(fragment))
-            .fold(0, |lanes, fragment| lanes | fragment.mask);
+            .chain([&state.subwarp])
+            .filter(|subwarp| !warp.runnable(subwarp))
+            .fold(0, |lanes, subwarp| lanes | subwarp.mask);
         let live = !state.exited;
         if warp.cta.met {
             // Lanes affect each other: all of them must be in their earlier state at one moment.

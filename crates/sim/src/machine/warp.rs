@@ -1,7 +1,7 @@
 //! A warp: 32 lanes, one dispatch per instruction for all of them.
 
 use super::block::Stops;
-use super::{Cta, Fragment, Grid, Pending, PendingCopy, Registers, Row, Wait};
+use super::{Cta, Grid, Pending, PendingCopy, Registers, Row, Subwarp, Wait};
 use crate::isa::Args;
 use crate::memory::{Global, LocalMemory};
 use crate::observe::{Detail, Exchange, Guarded, Holder, Mbarrier, MbarrierAction, Moved, Observer, Stretch};
@@ -13,11 +13,11 @@ use crate::stop::{Blame, Stop, StopKind};
 pub enum Flow {
     /// Continue with the next instruction.
     Next,
-    /// The current fragment's program counter was set.
+    /// The current subwarp's program counter was set.
     Jump,
-    /// The lanes in `exec` stay at this instruction; the fragment's `wait` has the reason.
+    /// The lanes in `exec` stay at this instruction; the subwarp's `wait` has the reason.
     Wait,
-    /// Lanes left the current fragment, or it became empty: choose again. The routine set every program counter.
+    /// Lanes left the current subwarp, or it became empty: choose again. The routine set every program counter.
     Split,
     /// The launch ends; `warp.stop` has the reason.
     Stop,
@@ -30,10 +30,10 @@ pub struct WarpState {
     pub id: u32,
     /// The registers.
     pub regs: Registers,
-    /// The fragment that runs or ran last; empty when all lanes have exited or are parked.
-    pub fragment: Fragment,
-    /// The other fragments.
-    pub parked: Vec<Fragment>,
+    /// The subwarp that runs or ran last; empty when all lanes have exited or are parked.
+    pub subwarp: Subwarp,
+    /// The other subwarps.
+    pub parked: Vec<Subwarp>,
     /// Lanes that have exited or never existed.
     pub exited: u32,
     /// The condition code's carry bit of each lane.
@@ -44,11 +44,11 @@ pub struct WarpState {
     pub clock: u64,
     /// Work of expensive instructions that is not yet converted to instructions.
     pub extra: u64,
-    /// How the fragment of the next turn is chosen.
+    /// How the subwarp of the next turn is chosen.
     pub(super) choice: Choice,
-    /// The address at which the running fragment may join another.
+    /// The address at which the running subwarp may join another.
     pub(super) meet: u32,
-    /// When the running fragment yields to another that can run.
+    /// When the running subwarp yields to another that can run.
     pub(super) gives_way: u64,
     /// `cp.async` copies that are not complete, and arrivals at mbarriers that follow them, oldest first.
     pub copies: Vec<Pending>,
@@ -93,7 +93,7 @@ pub struct Warp<'a, 'm> {
 pub enum Turn {
     /// All lanes have exited.
     Done,
-    /// No fragment can run until something outside the warp happens.
+    /// No subwarp can run until something outside the warp happens.
     Blocked,
     /// The turn's instructions are used up.
     Expired,
@@ -103,7 +103,7 @@ pub enum Turn {
     Stopped,
 }
 
-/// Instructions that a fragment runs before another runnable fragment of the warp gets its turn, if the program has
+/// Instructions that a subwarp runs before another runnable subwarp of the warp gets its turn, if the program has
 /// instructions by which lanes wait for each other.
 const SLICE: u64 = 1024;
 /// The same for a program without such instructions. Its lanes wait at a join while others run a long loop, so they should
@@ -111,19 +111,19 @@ const SLICE: u64 = 1024;
 const LONG_SLICE: u64 = 1 << 20;
 /// Bytes that an instruction may move one by one before it counts as more than one instruction.
 pub(super) const WORK_UNIT: u64 = 4096;
-/// Slices after which a runnable fragment gets its turn even if other fragments, which diverge and join again before a
+/// Slices after which a runnable subwarp gets its turn even if other subwarps, which diverge and join again before a
 /// slice ends, always come first.
 const PATIENCE: u64 = 16;
 
 /// How to continue after an instruction that ended a stretch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// Choose a fragment by its location.
+    /// Choose a subwarp by its location.
     #[default]
     ByPlace,
-    /// Choose the fragment that ran least recently.
+    /// Choose the subwarp that ran least recently.
     ByAge,
-    /// Continue with the same fragment: only the warp's turn ended. The length of turns has no effect within a warp.
+    /// Continue with the same subwarp: only the warp's turn ended. The length of turns has no effect within a warp.
     Same,
 }
 
@@ -159,20 +159,20 @@ impl Warp<'_, '_> {
             if self.state.choice != Choice::Same {
                 let Some(meet) = self.select(self.state.choice == Choice::ByAge) else {
                     self.state.choice = Choice::ByPlace;
-                    let empty = self.state.fragment.mask == 0 && self.state.parked.is_empty();
+                    let empty = self.state.subwarp.mask == 0 && self.state.parked.is_empty();
                     return if empty { Turn::Done } else { Turn::Blocked };
                 };
                 self.state.meet = meet;
-                // A single fragment runs to the end of the turn; with other fragments, to the end of its slice.
+                // A single subwarp runs to the end of the turn; with other subwarps, to the end of its slice.
                 self.state.gives_way =
                     if self.state.parked.is_empty() { u64::MAX } else { self.state.clock + self.slice() };
             }
             let (meet, gives_way) = (self.state.meet, self.state.gives_way);
             let slice = end.min(gives_way);
-            let mut pc = self.state.fragment.pc;
+            let mut pc = self.state.subwarp.pc;
             let mut clock = self.state.clock;
             // The start of the stretch of instructions that is not reported yet, and its lanes.
-            let (mut from, mut lanes) = (pc, self.state.fragment.mask);
+            let (mut from, mut lanes) = (pc, self.state.subwarp.mask);
             self.state.choice = loop {
                 let Some(inst) = code.get(super::at(pc)) else {
                     self.state.clock = clock;
@@ -181,7 +181,7 @@ impl Warp<'_, '_> {
                     return Turn::Stopped;
                 };
                 clock += 1;
-                let mask = self.state.fragment.mask;
+                let mask = self.state.subwarp.mask;
                 self.exec = match inst.guard {
                     None => mask,
                     Some((row, negated)) => {
@@ -198,10 +198,10 @@ impl Warp<'_, '_> {
                     Flow::Next
                 } else {
                     // An instruction that waited is executed again; it was reported the first time.
-                    if WATCHED && self.state.fragment.wait == Wait::None {
+                    if WATCHED && self.state.subwarp.wait == Wait::None {
                         if self.cta.stops != Stops::Nowhere && self.stops_before(pc) {
                             self.state.clock = clock - 1;
-                            self.state.fragment.pc = pc;
+                            self.state.subwarp.pc = pc;
                             self.state.choice = Choice::Same;
                             return Turn::Stood;
                         }
@@ -221,21 +221,21 @@ impl Warp<'_, '_> {
                         if COUNTED {
                             self.told_stretch(from, pc + 1, lanes);
                         }
-                        pc = self.state.fragment.pc;
-                        (from, lanes) = (pc, self.state.fragment.mask);
+                        pc = self.state.subwarp.pc;
+                        (from, lanes) = (pc, self.state.subwarp.mask);
                     }
                     Flow::Wait => {
                         if COUNTED {
                             self.told_stretch(from, pc, lanes);
                         }
                         clock -= 1;
-                        self.state.fragment.pc = pc;
-                        if self.exec != self.state.fragment.mask {
+                        self.state.subwarp.pc = pc;
+                        if self.exec != self.state.subwarp.mask {
                             // The guarded lanes wait; the others continue.
-                            let mut waiting = self.state.fragment.clone();
+                            let mut waiting = self.state.subwarp.clone();
                             waiting.mask = self.exec;
                             self.state.parked.push(waiting);
-                            let rest = &mut self.state.fragment;
+                            let rest = &mut self.state.subwarp;
                             rest.mask &= !self.exec;
                             rest.wait = Wait::None;
                             rest.pc = pc + 1;
@@ -260,7 +260,7 @@ impl Warp<'_, '_> {
                     self.told_stretch(from, pc, lanes);
                 }
                 if clock >= slice {
-                    self.state.fragment.pc = pc;
+                    self.state.subwarp.pc = pc;
                     break if clock >= gives_way {
                         Choice::ByAge
                     } else if pc >= meet {
@@ -270,7 +270,7 @@ impl Warp<'_, '_> {
                     };
                 }
                 if pc >= meet {
-                    self.state.fragment.pc = pc;
+                    self.state.subwarp.pc = pc;
                     break Choice::ByPlace;
                 }
             };
@@ -311,7 +311,7 @@ impl Warp<'_, '_> {
             warp: self.state.id,
             pc,
             exec: self.exec,
-            here: self.state.fragment.mask,
+            here: self.state.subwarp.mask,
             live: !self.state.exited,
             registers: &self.state.regs,
             program: self.grid.program,
@@ -348,42 +348,42 @@ impl Warp<'_, '_> {
         }
     }
 
-    /// Instructions that a fragment runs while other fragments could run.
+    /// Instructions that a subwarp runs while other subwarps could run.
     fn slice(&self) -> u64 {
         if self.grid.program.lanes_wait { SLICE } else { LONG_SLICE }
     }
 
-    /// Chooses the fragment to run: joins fragments at the same location, selects the one deepest in calls and lowest in
+    /// Chooses the subwarp to run: joins subwarps at the same location, selects the one deepest in calls and lowest in
     /// the code (or, for fairness, the one that ran least recently), and returns the address at which to choose again.
     /// `None` if none can run.
     fn select(&mut self, by_age: bool) -> Option<u32> {
         if self.state.parked.is_empty() {
-            if self.state.fragment.mask == 0 || !self.runnable(&self.state.fragment) {
+            if self.state.subwarp.mask == 0 || !self.runnable(&self.state.subwarp) {
                 return None;
             }
             return Some(u32::MAX);
         }
-        let current = std::mem::take(&mut self.state.fragment);
+        let current = std::mem::take(&mut self.state.subwarp);
         let mut all = std::mem::take(&mut self.state.parked);
         if current.mask != 0 {
             all.push(current);
         }
-        let mut joined: Vec<Fragment> = Vec::with_capacity(all.len());
-        for fragment in all {
-            match joined.iter_mut().find(|other| other.meets(&fragment)) {
-                Some(other) => other.join(fragment),
-                None => joined.push(fragment),
+        let mut joined: Vec<Subwarp> = Vec::with_capacity(all.len());
+        for subwarp in all {
+            match joined.iter_mut().find(|other| other.meets(&subwarp)) {
+                Some(other) => other.join(subwarp),
+                None => joined.push(subwarp),
             }
         }
-        let waits = |f: &&Fragment| matches!(f.wait, Wait::Lanes(_)) && !self.runnable(f);
+        let waits = |f: &&Subwarp| matches!(f.wait, Wait::Lanes(_)) && !self.runnable(f);
         if joined.iter().filter(waits).count() > 1 {
             self.state.parked = joined;
             self.meet_apart();
             joined = std::mem::take(&mut self.state.parked);
         }
-        let runnable = || joined.iter().enumerate().filter(|(_, fragment)| self.runnable(fragment));
+        let runnable = || joined.iter().enumerate().filter(|(_, subwarp)| self.runnable(subwarp));
         let patience = PATIENCE * self.slice();
-        let by_age = by_age || runnable().any(|(_, fragment)| fragment.stamp + patience < self.state.clock);
+        let by_age = by_age || runnable().any(|(_, subwarp)| subwarp.stamp + patience < self.state.clock);
         let best = runnable()
             .min_by_key(|(_, f)| (if by_age { f.stamp } else { 0 }, std::cmp::Reverse(f.frames.len()), f.pc))
             .map(|(i, _)| i);
@@ -400,14 +400,14 @@ impl Warp<'_, '_> {
             .min()
             .unwrap_or(u32::MAX);
         self.state.parked = joined;
-        self.state.fragment = chosen;
+        self.state.subwarp = chosen;
         Some(meet)
     }
 
-    pub(super) fn runnable(&self, fragment: &Fragment) -> bool {
-        match fragment.wait {
+    pub(super) fn runnable(&self, subwarp: &Subwarp) -> bool {
+        match subwarp.wait {
             Wait::None => true,
-            Wait::Lanes(need) => need & !(fragment.mask | self.state.exited) == 0,
+            Wait::Lanes(need) => need & !(subwarp.mask | self.state.exited) == 0,
             Wait::Barrier { id, phase } => self.cta.barriers[super::at(id)].phase != phase,
         }
     }
@@ -417,7 +417,7 @@ impl Warp<'_, '_> {
     pub fn gather(&mut self, need: u32) -> bool {
         let here = need & !(self.exec | self.state.exited) == 0;
         self.cta.met = true;
-        self.state.fragment.wait = if here { Wait::None } else { Wait::Lanes(need) };
+        self.state.subwarp.wait = if here { Wait::None } else { Wait::Lanes(need) };
         here
     }
 
@@ -432,16 +432,16 @@ impl Warp<'_, '_> {
 
     /// Branches the lanes of `taken` to `target`; the others continue.
     pub fn branch(&mut self, taken: u32, target: u32) -> Flow {
-        let fragment = &mut self.state.fragment;
-        if taken == fragment.mask {
-            fragment.pc = target;
+        let subwarp = &mut self.state.subwarp;
+        if taken == subwarp.mask {
+            subwarp.pc = target;
             return Flow::Jump;
         }
-        let mut away = fragment.clone();
+        let mut away = subwarp.clone();
         away.mask = taken;
         away.pc = target;
-        fragment.mask &= !taken;
-        fragment.pc = self.pc + 1;
+        subwarp.mask &= !taken;
+        subwarp.pc = self.pc + 1;
         self.state.parked.push(away);
         Flow::Split
     }
@@ -454,7 +454,7 @@ impl Warp<'_, '_> {
             return Flow::Next;
         }
         self.state.extra = self.state.extra.saturating_add(units);
-        self.state.fragment.pc = self.pc + 1;
+        self.state.subwarp.pc = self.pc + 1;
         Flow::Split
     }
 
@@ -465,8 +465,8 @@ impl Warp<'_, '_> {
             return flow;
         }
         self.state.exited |= lanes;
-        self.state.fragment.mask &= !lanes;
-        self.state.fragment.pc = self.pc + 1;
+        self.state.subwarp.mask &= !lanes;
+        self.state.subwarp.pc = self.pc + 1;
         let completed = self.cta.leave(self.state.id, lanes);
         if let Some(watch) = self.watch.as_deref_mut() {
             watch.exit(self.state.id, lanes);

@@ -89,8 +89,9 @@ pub struct Heap {
     limit: u64,
 }
 
-/// An allocation that cannot be made or freed.
+/// Device memory that cannot be allocated, freed, written or read.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum HeapError {
     /// The device's memory limit would be exceeded.
     OutOfMemory {
@@ -107,6 +108,25 @@ pub enum HeapError {
     NotAllocated(u64),
     /// Memory to be lent is already in use.
     Overlap(u64),
+    /// A buffer that was freed.
+    Freed(u64),
+    /// More values than the buffer holds.
+    TooLong {
+        /// Values to be written.
+        given: usize,
+        /// Values that the buffer holds.
+        room: usize,
+    },
+}
+
+impl HeapError {
+    /// The error for a buffer that the host cannot access.
+    pub(crate) fn of_fault(fault: Fault) -> HeapError {
+        match fault.kind {
+            FaultKind::Freed(_) => HeapError::Freed(fault.address),
+            _ => HeapError::NotAllocated(fault.address),
+        }
+    }
 }
 
 impl std::fmt::Display for HeapError {
@@ -120,6 +140,10 @@ impl std::fmt::Display for HeapError {
                 write!(f, "{address:#x} is not the start of a live allocation")
             }
             HeapError::Overlap(address) => write!(f, "memory at {address:#x} is already in use"),
+            HeapError::Freed(address) => write!(f, "the buffer at {address:#x} was freed"),
+            HeapError::TooLong { given, room } => {
+                write!(f, "expected at most {room} values, which is the length of the buffer, found {given}")
+            }
         }
     }
 }

@@ -16,7 +16,7 @@ pub use local::LocalMemory;
 pub use overlay::{Global, Operation, Overlay};
 pub use shared::{MAX_SHARED, SharedMemory};
 
-/// A state space that instructions address.
+/// A state space that instructions address. Exhaustive on purpose: counters and cost models decide on each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Space {
     /// Determined by the window of the address.
@@ -92,6 +92,7 @@ pub struct Fault {
 
 /// Why an access is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FaultKind {
     /// The first page, where null pointers and small offsets from them point.
     Null,

@@ -1,6 +1,6 @@
 //! A block's shared memory.
 
-use crate::simd::Isa;
+use crate::simd::Simd;
 
 /// Bytes of the largest shared memory any supported target gives a block, rounded up to a power of two.
 pub const MAX_SHARED: usize = 256 * 1024;
@@ -46,13 +46,13 @@ impl SharedMemory {
 
     /// The words at word indices, one for each lane.
     #[inline(always)]
-    pub fn gather<I: Isa>(&self, index: &[u32; 32]) -> [u32; 32] {
+    pub fn gather<I: Simd>(&self, index: &[u32; 32]) -> [u32; 32] {
         I::gather(&self.words, index)
     }
 
     /// Stores a word per lane at word indices; of lanes with the same index, the last one wins.
     #[inline(always)]
-    pub fn scatter<I: Isa>(&mut self, index: &[u32; 32], values: &[u32; 32]) {
+    pub fn scatter<I: Simd>(&mut self, index: &[u32; 32], values: &[u32; 32]) {
         I::scatter(&mut self.words, index, values);
     }
 
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use crate::simd::Level;
 
-    fn lanes_reach_their_words<I: Isa>() {
+    fn lanes_reach_their_words<I: Simd>() {
         let shapes: [fn(u32) -> u32; 8] = [
             |lane| lane,
             |lane| lane % 16,

@@ -71,6 +71,7 @@ pub type ConstantBank = Vec<u8>;
 
 /// The meaning of a module-level name.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Symbol {
     /// A variable in device memory.
     Global {

@@ -50,7 +50,7 @@ fn call(functions: &str, body: &str) -> Vec<u64> {
         let output = device.alloc::<u64>(32).unwrap();
         let outcome = launch(&mut device, &prepared.launch().block(32).arg(output));
         assert!(outcome.stop.is_none(), "{body}: {}", outcome.stop.unwrap());
-        device.read(&output)
+        device.read(&output).unwrap()
     });
     let first = columns.next().unwrap();
     assert!(columns.all(|column| column == first), "{body}: results differ between levels");

@@ -136,7 +136,7 @@ pub(crate) fn try_eval(
     Ok(outputs
         .iter()
         .map(|buffer| {
-            let mut column = device.read(buffer);
+            let mut column = device.read(buffer).unwrap();
             column.truncate(count);
             column
         })

@@ -44,7 +44,7 @@ fn ldmatrix(count: usize, trans: &str, space: &str) -> Vec<Vec<u32>> {
     if let Some(stop) = launch(&mut device, &prepared).stop {
         panic!("{text_space}: {stop}");
     }
-    device.read(&output).chunks(4).map(<[u32]>::to_vec).collect()
+    device.read(&output).unwrap().chunks(4).map(<[u32]>::to_vec).collect()
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn stmatrix_is_the_inverse() {
                 if let Some(stop) = launch(&mut device, &prepared).stop {
                     panic!("{stop}");
                 }
-                for (lane, got) in device.read(&output).chunks(4).enumerate() {
+                for (lane, got) in device.read(&output).unwrap().chunks(4).enumerate() {
                     for (i, value) in got.iter().enumerate().take(count) {
                         assert_eq!(
                             *value,

@@ -44,7 +44,7 @@ fn run_at(level: Level, body: &str, results: &[&str]) -> Result<Vec<Column>, Box
     }
     match launch(&mut device, &prepared.arg(memory)).stop {
         Some(stop) => Err(stop),
-        None => Ok(outputs.iter().map(|buffer| device.read(buffer)).collect()),
+        None => Ok(outputs.iter().map(|buffer| device.read(buffer).unwrap()).collect()),
     }
 }
 
@@ -276,7 +276,7 @@ fn load_at_the_end(level: Level, pragma: &str) -> Result<Vec<u32>, Box<Stop>> {
     let prepared = prepared.launch().block(32).arg(memory).arg(out);
     match launch(&mut device, &prepared).stop {
         Some(stop) => Err(stop),
-        None => Ok(device.read(&out)),
+        None => Ok(device.read(&out).unwrap()),
     }
 }
 

@@ -50,7 +50,7 @@ impl Grid {
         }
         match launch(&mut device, &prepared).stop {
             Some(stop) => Err(stop),
-            None => Ok(outputs.iter().map(|buffer| device.read(buffer)).collect()),
+            None => Ok(outputs.iter().map(|buffer| device.read(buffer).unwrap()).collect()),
         }
     }
 

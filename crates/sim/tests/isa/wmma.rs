@@ -112,7 +112,7 @@ fn run(case: &Case, a: &Matrix, b: &Matrix, c: &Matrix) -> Matrix {
         if let Some(stop) = launch(&mut device, &prepared).stop {
             panic!("{stop}\n{text}");
         }
-        let bytes = device.read(&pd);
+        let bytes = device.read(&pd).unwrap();
         let width = case.c.bits / 8;
         let mut element = (0..m * n).map(|i| {
             let (row, column) = (i / n, i % n);

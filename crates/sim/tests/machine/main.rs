@@ -35,5 +35,5 @@ fn run(
     let out = device.alloc::<u32>(count).unwrap();
     let launch = module.kernel("k").unwrap().launch().block(block).shared(shared).arg(out);
     let outcome = device.run(&launch);
-    (device.read(&out), outcome)
+    (device.read(&out).unwrap(), outcome)
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::{Value, json};
-use warpproof_evidence::ledger::{Problem, Report as Verified};
+use warpproof_evidence::ledger::{Problem, Verification as Verified};
 
 use super::evidence::of_ledger;
 use super::flags::{JsonFlag, LedgerFlags, ended};

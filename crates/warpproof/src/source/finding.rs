@@ -11,8 +11,8 @@ use crate::report::{Kind, Report, Severity};
 pub(crate) fn of_finding(finding: &Finding, ptx: &Ptx, source: &Source) -> Report {
     let mut report = Report::error(Kind::Kernel, finding.sentence.clone());
     report.severity = match finding.severity {
-        Grade::Error => Severity::Error,
         Grade::Note => Severity::Note,
+        _ => Severity::Error,
     };
     report.code = Some(finding.class.name().to_owned());
     let alone = finding.places.len() == 1;

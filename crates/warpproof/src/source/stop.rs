@@ -7,16 +7,20 @@ use super::{Ptx, shown};
 use crate::report::{Kind, Report};
 use warpproof_toolchain::symbol::readable;
 
-/// The CUDA line comes first, the PTX line is a note; the thread and the block are named.
-pub(crate) fn of_stop(stop: &Stop, ptx: &Ptx, source: &Source) -> Report {
-    let kind = match stop.blame {
+/// The kind of report for a blame; they have the same exit code.
+fn kind(blame: Blame) -> Kind {
+    match blame {
         Blame::Kernel => Kind::Kernel,
         Blame::Input => Kind::Usage,
         Blame::Limit => Kind::Limit,
         Blame::Gap => Kind::Unsupported,
-        Blame::Bug => Kind::Bug,
-    };
-    let mut report = Report::error(kind, readable(&stop.sentence));
+        _ => Kind::Bug,
+    }
+}
+
+/// The CUDA line comes first, the PTX line is a note; the thread and the block are named.
+pub(crate) fn of_stop(stop: &Stop, ptx: &Ptx, source: &Source) -> Report {
+    let mut report = Report::error(kind(stop.blame), readable(&stop.sentence));
     if let (Some([x, y, z]), Some([i, j, k])) = (stop.thread, stop.block) {
         report = report.note(format!("in thread ({x},{y},{z}) of block ({i},{j},{k})"), None);
     }
@@ -26,7 +30,7 @@ pub(crate) fn of_stop(stop: &Stop, ptx: &Ptx, source: &Source) -> Report {
     match stop.blame {
         Blame::Gap => report = report.note("this is a gap in warpproof, not a bug in the kernel", None),
         Blame::Bug => report = report.note("this is a bug in warpproof, not in the kernel", None),
-        Blame::Kernel | Blame::Input | Blame::Limit => {}
+        _ => {}
     }
     if let Some(place) = &stop.place {
         let shown = shown(place, ptx, source);
@@ -37,4 +41,16 @@ pub(crate) fn of_stop(stop: &Stop, ptx: &Ptx, source: &Source) -> Report {
     }
     report.help.clone_from(&stop.help);
     report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_has_the_exit_code_of_its_stop() {
+        for blame in Blame::ALL {
+            assert_eq!(kind(blame).exit_code(), blame.exit_code(), "{blame:?}");
+        }
+    }
 }

@@ -103,7 +103,7 @@ impl Case {
         let memory = arrays
             .into_iter()
             .map(|(argument, buffer)| {
-                (argument.name.clone(), Data { ty: argument.data.ty, bytes: device.read(&buffer) })
+                (argument.name.clone(), Data { ty: argument.data.ty, bytes: device.read(&buffer).unwrap() })
             })
             .collect();
         let output = String::from_utf8(outcome.output).unwrap();

@@ -1,8 +1,8 @@
 //! Messages of the findings about fragments and accumulators.
 
 use super::super::context::Context;
-use super::super::finding::{Class, Severity};
-use super::super::ledger::{Ledger, Raw, Spot};
+use super::super::raw::{Raw, RawFindings, Spot};
+use super::super::{Class, Severity};
 use super::layout::{Judged, Mixed, Wrong};
 use super::origin::{Lines, Place, Sources, Tag, lines_of};
 use super::pairing::{Again, Apart, More};
@@ -33,14 +33,14 @@ impl Seen<'_, '_> {
     /// Reports misplaced elements of an operand.
     pub(super) fn misplaced(
         &self,
-        ledger: &mut Ledger,
+        raw_findings: &mut RawFindings,
         operand: Operand,
         wrong: &Wrong,
         origin: Option<u32>,
     ) {
         let variant = u32::from(operand == Operand::B);
         let pc = self.issue.pc;
-        ledger.add((Class::Provenance, pc, pc, variant), Severity::Error, || {
+        raw_findings.add((Class::Provenance, pc, pc, variant), Severity::Error, || {
             self.describe(operand, wrong, origin)
         });
     }
@@ -120,10 +120,16 @@ impl Seen<'_, '_> {
     }
 
     /// Reports accumulators of several rows in one row of an operand, or of several columns in one column.
-    pub(super) fn mixed(&self, ledger: &mut Ledger, lines: &Lines, operand: Operand, mixed: &Mixed) {
+    pub(super) fn mixed(
+        &self,
+        raw_findings: &mut RawFindings,
+        lines: &Lines,
+        operand: Operand,
+        mixed: &Mixed,
+    ) {
         let pc = self.issue.pc;
         let variant = 4 + u32::from(operand == Operand::B);
-        ledger.add((Class::Provenance, pc, pc, variant), Severity::Error, || {
+        raw_findings.add((Class::Provenance, pc, pc, variant), Severity::Error, || {
             let name = if operand == Operand::A { "A" } else { "B" };
             let index = |(line, k, _): (usize, usize, Tag)| {
                 let (row, column) = if operand == Operand::A { (line, k) } else { (k, line) };
@@ -159,9 +165,9 @@ impl Seen<'_, '_> {
     }
 
     /// Reports products of scores that are added to the sum of another row.
-    pub(super) fn exchanged(&self, ledger: &mut Ledger, lines: &Lines, before: Tag, now: Tag) {
+    pub(super) fn exchanged(&self, raw_findings: &mut RawFindings, lines: &Lines, before: Tag, now: Tag) {
         let pc = self.issue.pc;
-        ledger.add((Class::Provenance, pc, pc, 11), Severity::Error, || Raw {
+        raw_findings.add((Class::Provenance, pc, pc, 11), Severity::Error, || Raw {
             class: Class::Provenance,
             severity: Severity::Error,
             sentence: format!(
@@ -177,12 +183,12 @@ impl Seen<'_, '_> {
     }
 
     /// Reports k of A and k of B that are paired in a sum but do not match.
-    pub(super) fn apart(&self, ledger: &mut Ledger, apart: &Apart, of_sums: bool) {
+    pub(super) fn apart(&self, raw_findings: &mut RawFindings, apart: &Apart, of_sums: bool) {
         let pc = self.issue.pc;
-        if old_tiles(ledger) {
+        if old_tiles(raw_findings) {
             return;
         }
-        ledger.add((Class::Provenance, pc, pc, 6), Severity::Error, || {
+        raw_findings.add((Class::Provenance, pc, pc, 6), Severity::Error, || {
             let a = |k: u32| along(self.sources, apart.a, k);
             let b = |k: u32| along(self.sources, apart.b, k);
             let scores = if of_sums { "the scores of " } else { "" };
@@ -217,7 +223,13 @@ impl Seen<'_, '_> {
     }
 
     /// Reports rows of an operand that overlap those of the previous k.
-    pub(super) fn overlap(&self, ledger: &mut Ledger, operand: Operand, overlap: &Overlap, other: &Judged) {
+    pub(super) fn overlap(
+        &self,
+        raw_findings: &mut RawFindings,
+        operand: Operand,
+        overlap: &Overlap,
+        other: &Judged,
+    ) {
         let pc = self.issue.pc;
         let Some((buffer, place)) = self.sources.place(overlap.tag) else { return };
         let Some((along, index, _)) = other.along else { return };
@@ -226,7 +238,7 @@ impl Seen<'_, '_> {
             return;
         }
         let variant = 8 + u32::from(operand == Operand::B);
-        ledger.add((Class::Provenance, pc, pc, variant), Severity::Error, || {
+        raw_findings.add((Class::Provenance, pc, pc, variant), Severity::Error, || {
             let (name, what) = if operand == Operand::A { ("A", "row") } else { ("B", "column") };
             Raw {
                 class: Class::Provenance,
@@ -254,7 +266,7 @@ impl Seen<'_, '_> {
     /// Reports that A and B use different orders of k.
     pub(super) fn other_order(
         &self,
-        ledger: &mut Ledger,
+        raw_findings: &mut RawFindings,
         a: &(usize, usize, Vec<u32>),
         b: &(usize, usize, Vec<u32>),
         k: usize,
@@ -266,7 +278,7 @@ impl Seen<'_, '_> {
         };
         let list = |values: &[u32]| values.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
         let k = k.max(1);
-        ledger.add((Class::Provenance, pc, pc, 2), Severity::Error, || Raw {
+        raw_findings.add((Class::Provenance, pc, pc, 2), Severity::Error, || Raw {
             class: Class::Provenance,
             severity: Severity::Error,
             sentence: format!(
@@ -291,8 +303,8 @@ impl Seen<'_, '_> {
 }
 
 /// Reports a load that skips rows that no other load reads.
-pub(super) fn skipped(sources: &Sources, block: u32, ledger: &mut Ledger, skip: &Skip) {
-    ledger.add((Class::Provenance, skip.pc, skip.pc, 10), Severity::Error, || {
+pub(super) fn skipped(sources: &Sources, block: u32, raw_findings: &mut RawFindings, skip: &Skip) {
+    raw_findings.add((Class::Provenance, skip.pc, skip.pc, 10), Severity::Error, || {
         let name = |tag: Tag| {
             sources.place(tag).map_or(String::new(), |(buffer, place)| sources.name(buffer, place))
         };
@@ -345,16 +357,16 @@ fn accumulator(sources: &Sources, lines: &Lines, tag: Tag) -> String {
 }
 
 /// Whether the block has read data before it was written or copied, which explains stale tiles.
-fn old_tiles(ledger: &Ledger) -> bool {
-    [Class::AsyncCopy, Class::SharedRace, Class::Mbarrier].into_iter().any(|class| ledger.has(class))
+fn old_tiles(raw_findings: &RawFindings) -> bool {
+    [Class::AsyncCopy, Class::SharedRace, Class::Mbarrier].into_iter().any(|class| raw_findings.has(class))
 }
 
 /// Reports a run of k that a sum contains more often than the rest.
-pub(super) fn again(sources: &Sources, ledger: &mut Ledger, again: &Again) {
-    if old_tiles(ledger) {
+pub(super) fn again(sources: &Sources, raw_findings: &mut RawFindings, again: &Again) {
+    if old_tiles(raw_findings) {
         return;
     }
-    ledger.add((Class::Provenance, again.pc, again.pc, 7), Severity::Error, || {
+    raw_findings.add((Class::Provenance, again.pc, again.pc, 7), Severity::Error, || {
         let what = ["matrices", "rows", "columns"].get(again.a.1).copied().unwrap_or("indices");
         let array = sources.buffer(again.a.0);
         let run = format!("{what} {} to {} of {array}", again.first, again.last);
@@ -433,7 +445,7 @@ pub(super) fn stores(
     lines: &Lines,
     block: u32,
     mut stored: Vec<Stored>,
-    ledger: &mut Ledger,
+    raw_findings: &mut RawFindings,
 ) {
     stored.sort_unstable();
     stored.dedup_by_key(|stored| (stored.tag, stored.to));
@@ -462,7 +474,7 @@ pub(super) fn stores(
             };
             let (from_a, from_b) = (line_name(a, TILE.0, i), line_name(b, TILE.1, j));
             let Some((_, is)) = sources.place(stored.to) else { continue };
-            ledger.add((Class::Provenance, stored.pc, stored.pc, 3), Severity::Error, || Raw {
+            raw_findings.add((Class::Provenance, stored.pc, stored.pc, 3), Severity::Error, || Raw {
                 class: Class::Provenance,
                 severity: Severity::Error,
                 sentence: format!(

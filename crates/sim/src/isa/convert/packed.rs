@@ -9,7 +9,7 @@ use crate::isa::{Bound, Refusal, Slot, Spec};
 use crate::machine::{Flow, LANES, Row, Type, Width, at};
 use crate::num::fp8::{self, Fp8};
 use crate::num::{Rounding, convert};
-use crate::simd::Isa;
+use crate::simd::Simd;
 
 #[inline(always)]
 fn pack16(upper: u16, lower: u16) -> u32 {
@@ -17,7 +17,7 @@ fn pack16(upper: u16, lower: u16) -> u32 {
 }
 
 /// `f` of both operands, packed. `f` is called in one loop over all 64 values, so that it is inlined and vectorized.
-fn packed<I: Isa>(f: impl Fn(u32) -> u16 + Copy + Send + Sync + 'static) -> Bound {
+fn packed<I: Simd>(f: impl Fn(u32) -> u16 + Copy + Send + Sync + 'static) -> Bound {
     let slots = [Slot::Dst(Width::W32), Slot::Src(Type::F32), Slot::Src(Type::F32)];
     Bound::new(slots, move |w, args| {
         I::vectorize(|| {
@@ -39,7 +39,7 @@ fn packed<I: Isa>(f: impl Fn(u32) -> u16 + Copy + Send + Sync + 'static) -> Boun
     })
 }
 
-pub(super) fn pack_halves<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+pub(super) fn pack_halves<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let narrowing = Narrowing::of(spec);
     Ok(match (spec.ty("dtype")?, narrowing.is_plain()) {
         (Type::BF16x2, true) => packed::<I>(|a| convert::cvt_bf16_f32(a, Rounding::Rn, false)),
@@ -53,7 +53,7 @@ fn fp8_format(spec: &Spec<'_>) -> Fp8 {
     if spec.get("f8x2type") == Some("e4m3x2") { Fp8::E4m3 } else { Fp8::E5m2 }
 }
 
-pub(super) fn pack_fp8<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+pub(super) fn pack_fp8<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let relu = spec.has("relu");
     let pack = |upper: u8, lower: u8| u16::from_le_bytes([lower, upper]);
     Ok(match fp8_format(spec) {
@@ -66,7 +66,7 @@ pub(super) fn pack_fp8<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     })
 }
 
-pub(super) fn fp8_from_halves<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+pub(super) fn fp8_from_halves<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (format, relu) = (fp8_format(spec), spec.has("relu"));
     converted::<I, u16, u32>(spec, move |a| {
         let (upper, lower) = (truncate16(a >> 16), truncate16(a));
@@ -74,7 +74,7 @@ pub(super) fn fp8_from_halves<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal>
     })
 }
 
-pub(super) fn halves_from_fp8<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+pub(super) fn halves_from_fp8<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let relu = spec.has("relu");
     let widen = move |format, a: u16| {
         let [lower, upper] = a.to_le_bytes();
@@ -86,7 +86,7 @@ pub(super) fn halves_from_fp8<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal>
     }
 }
 
-pub(super) fn pack_integers<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+pub(super) fn pack_integers<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let ty = spec.get("convertType").unwrap_or("");
     let signed = ty.starts_with('s');
     let bits = match ty {

@@ -4,7 +4,7 @@
 use crate::isa::map::map1;
 use crate::isa::{Bound, Refusal, Slot, Spec};
 use crate::machine::{Flow, LANES, Lane, Row, Scalar, Type, Width};
-use crate::simd::Isa;
+use crate::simd::Simd;
 
 /// A type of a conversion: its width and sign, and its conversion to and from a 64-bit word.
 pub(super) trait Value: Scalar {
@@ -87,7 +87,7 @@ pub(super) fn register_bits(spec: &Spec<'_>, operand: usize, ty: u32) -> Result<
 }
 
 /// `d = f(a)`, for any register widths.
-pub(super) fn converted<I: Isa, D: Value, A: Value>(
+pub(super) fn converted<I: Simd, D: Value, A: Value>(
     spec: &Spec<'_>,
     f: impl Fn(A) -> D + Copy + Send + Sync + 'static,
 ) -> Result<Bound, Refusal> {

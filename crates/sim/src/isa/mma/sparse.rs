@@ -40,7 +40,7 @@ use crate::bind;
 use crate::machine::{Flow, Row, Type, Warp, at};
 use crate::num::fp8::Fp8;
 use crate::num::mma::{self, Accumulator, Element, Sparse};
-use crate::simd::Isa;
+use crate::simd::Simd;
 use crate::stop::{Blame, StopKind};
 
 macro_rules! op {
@@ -207,7 +207,7 @@ fn two_bits(word: u32) -> u8 {
 }
 
 /// One multiplication of an A with H stored elements per row of K; `f` does the arithmetic.
-fn multiply<I: Isa, T: Code, const H: usize, const K: usize>(
+fn multiply<I: Simd, T: Code, const H: usize, const K: usize>(
     spec: &Spec<'_>,
     (granularity, whole_words): (Granularity, bool),
     packed: bool,
@@ -261,7 +261,7 @@ fn multiply<I: Isa, T: Code, const H: usize, const K: usize>(
 }
 
 /// Floating point of one type.
-fn float<I: Isa, T: Code + Into<u32>, const H: usize, const K: usize>(
+fn float<I: Simd, T: Code + Into<u32>, const H: usize, const K: usize>(
     spec: &Spec<'_>,
     granularity: Granularity,
     element: Element,
@@ -272,28 +272,28 @@ fn float<I: Isa, T: Code + Into<u32>, const H: usize, const K: usize>(
     })
 }
 
-fn f16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn f16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     match spec.get("shape") {
         Some("m16n8k16") => float::<I, u16, 8, 16>(spec, Granularity::TwoOfFour, Element::F16),
         _ => float::<I, u16, 16, 32>(spec, Granularity::TwoOfFour, Element::F16),
     }
 }
 
-fn bf16<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn bf16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     match spec.get("shape") {
         Some("m16n8k16") => float::<I, u16, 8, 16>(spec, Granularity::TwoOfFour, Element::Bf16),
         _ => float::<I, u16, 16, 32>(spec, Granularity::TwoOfFour, Element::Bf16),
     }
 }
 
-fn tf32<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn tf32<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     match spec.get("shape") {
         Some("m16n8k8") => float::<I, u32, 4, 8>(spec, Granularity::OneOfTwo, Element::Tf32),
         _ => float::<I, u32, 8, 16>(spec, Granularity::OneOfTwo, Element::Tf32),
     }
 }
 
-fn fp8<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn fp8<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let element = |name: &str| match fp8_format(spec.get(name)) {
         Fp8::E4m3 => Element::E4m3,
         Fp8::E5m2 => Element::E5m2,
@@ -305,8 +305,8 @@ fn fp8<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
 }
 
 /// Integer sums are exact, so zeros for the elements that are not stored change nothing.
-fn int8<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
-    fn shape<I: Isa, const H: usize, const K: usize>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn int8<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    fn shape<I: Simd, const H: usize, const K: usize>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         let (elements, sat) = (int_elements(spec), spec.has("satfinite"));
         multiply::<I, u8, H, K>(spec, (Granularity::TwoOfFour, true), false, move |a, b, c| {
             mma::integer(elements, sat, &a.whole::<K>(), b, c);
@@ -318,8 +318,8 @@ fn int8<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     }
 }
 
-fn int4<I: Isa>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
-    fn shape<I: Isa, const H: usize, const K: usize>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+fn int4<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    fn shape<I: Simd, const H: usize, const K: usize>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         let (elements, sat) = (int_elements(spec), spec.has("satfinite"));
         multiply::<I, Nibble, H, K>(spec, (Granularity::Pairs, true), false, move |a, b, c| {
             mma::integer(elements, sat, &widen(&a.whole::<K>()), &widen(b), c);

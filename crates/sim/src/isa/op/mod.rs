@@ -177,6 +177,7 @@ names! {
         Cnot = "cnot", Slct = "slct", Vadd2 = "vadd2", Vsub2 = "vsub2", Vavrg2 = "vavrg2",
         Vabsdiff2 = "vabsdiff2", Vmin2 = "vmin2", Vmax2 = "vmax2", Vadd4 = "vadd4", Vsub4 = "vsub4",
         Vavrg4 = "vavrg4", Vabsdiff4 = "vabsdiff4", Vmin4 = "vmin4", Vmax4 = "vmax4",
+        Vset2 = "vset2", Vset4 = "vset4",
     }
 }
 

@@ -2,7 +2,6 @@
 //! new schema number; the meaning of existing fields never changes.
 
 use serde_json::{Value, json};
-use warpproof_sim::check::{Severity, Thread};
 use warpproof_sim::cover::{Coverage, Line};
 
 use super::{Check, Examined, Found, Launched};
@@ -79,7 +78,7 @@ fn finding(found: &Found) -> Value {
             let inlined = |frames: &[Place]| frames.iter().map(place).collect::<Vec<_>>();
             let Shown { inner, outer, .. } = shown;
             fields.insert("label".into(), json!(label.text));
-            fields.insert("thread".into(), json!(label.thread.map(thread)));
+            fields.insert("thread".into(), json!(label.thread));
             fields.insert("calls_inlined_there".into(), json!(inlined(inner)));
             fields.insert("inlined_at".into(), json!(inlined(outer)));
             let ptx = &label.place;
@@ -91,8 +90,8 @@ fn finding(found: &Found) -> Value {
         })
         .collect();
     json!({
-        "class": finding.class.name(),
-        "severity": match finding.severity { Severity::Error => "error", Severity::Note => "note" },
+        "class": finding.class,
+        "severity": finding.severity,
         "sentence": finding.sentence,
         "launch": found.launch,
         "count": finding.count,
@@ -105,10 +104,6 @@ fn finding(found: &Found) -> Value {
 
 fn place(place: &Place) -> Value {
     json!({ "file": place.file, "line": place.line, "column": place.column })
-}
-
-fn thread(thread: Thread) -> Value {
-    json!({ "block": thread.block, "thread": thread.thread })
 }
 
 fn report(report: &Report) -> Value {

@@ -270,7 +270,7 @@ fn allocate(
         let report = about(spec, Kind::Limit, &error.to_string());
         match error {
             HeapError::OutOfMemory { .. } => Box::new(report.help("raise the limit with --max-memory")),
-            HeapError::TooMany | HeapError::NotAllocated(_) | HeapError::Overlap(_) => report,
+            _ => report,
         }
     })?;
     let lost = |_| about(spec, Kind::Bug, "cannot write its memory");

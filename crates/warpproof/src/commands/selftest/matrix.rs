@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 use warpproof_sim::num::Rounding;
 use warpproof_sim::num::convert::{cvt_f16_f32, cvt_f32_f16};
-use warpproof_sim::{Buffer, Device};
+use warpproof_sim::{Buffer, Device, HeapError};
 use warpproof_toolchain::Source;
 
 use super::Mma;
@@ -319,10 +319,11 @@ fn launch(op: &Op, kernel: &str, products: &[Product]) -> Result<Vec<Vec<u64>>, 
     let mut device = Device::new();
     let module = device.load(&ptx.text).map_err(|stop| stopped(&stop))?;
     let kernel = module.kernel("product").map_err(|stop| stopped(&stop))?;
+    let memory = |error: HeapError| Box::new(Report::error(Kind::Limit, error.to_string()));
     let mut upload = |part: fn(&Product) -> &[u64], size: usize| -> Result<Buffer<u8>, Box<Report>> {
         let codes = products.iter().flat_map(part);
         let bytes: Vec<u8> = codes.flat_map(|code| code.to_le_bytes().into_iter().take(size)).collect();
-        device.upload(&bytes).map_err(|error| Box::new(Report::error(Kind::Limit, error.to_string())))
+        device.upload(&bytes).map_err(memory)
     };
     let a = upload(|product| &product.a, op.a.size())?;
     let b = upload(|product| &product.b, op.b.size())?;
@@ -330,8 +331,8 @@ fn launch(op: &Op, kernel: &str, products: &[Product]) -> Result<Vec<Vec<u64>>, 
     // Fill D with the complement of C, which is not the result of any case, so that missing stores are
     // detected.
     let d = {
-        let bytes: Vec<u8> = device.read(&c).into_iter().map(|byte: u8| !byte).collect();
-        device.upload(&bytes).map_err(|error| Box::new(Report::error(Kind::Limit, error.to_string())))?
+        let bytes: Vec<u8> = device.read(&c).map_err(memory)?.into_iter().map(|byte| !byte).collect();
+        device.upload(&bytes).map_err(memory)?
     };
     let (Ok(count), Ok(blocks), Ok(threads)) = (
         u32::try_from(products.len()),
@@ -342,7 +343,7 @@ fn launch(op: &Op, kernel: &str, products: &[Product]) -> Result<Vec<Vec<u64>>, 
     };
     let launch = kernel.launch().grid(blocks).block(threads).arg(a).arg(b).arg(c).arg(d).arg(count);
     launch.run(&mut device).map_err(|stop| stopped(&stop))?;
-    let bytes = device.read(&d);
+    let bytes = device.read(&d).map_err(memory)?;
     let codes: Vec<u64> = bytes
         .chunks_exact(op.c.size())
         .map(|code| code.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))

@@ -1,9 +1,9 @@
-//! Divergence: a fragment is the set of lanes of a warp at one program counter; the fragments of a warp take turns.
+//! Divergence: a subwarp is the set of lanes of a warp at one program counter; the subwarps of a warp take turns.
 //!
-//! Since Volta every thread has its own program counter. A warp here is a set of fragments. The fragment deepest in calls
-//! runs first, and among those the one at the lowest address; fragments that reach the same location are joined. Compilers
+//! Since Volta every thread has its own program counter. A warp here is a set of subwarps. The subwarp deepest in calls
+//! runs first, and among those the one at the lowest address; subwarps that reach the same location are joined. Compilers
 //! lay code out so that the join point of a branch is after both sides, so this reconverges where the hardware does. A
-//! fragment that runs too long while another could run yields, so a lane may spin on a flag that another lane of its warp
+//! subwarp that runs too long while another could run yields, so a lane may spin on a flag that another lane of its warp
 //! sets. The length of this time slice depends on whether the program has instructions to wait with: lanes that wait at a
 //! join for a long loop of other lanes should not continue alone.
 
@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 /// Lanes of a warp that execute together.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Fragment {
+pub struct Subwarp {
     /// The next instruction.
     pub pc: u32,
     /// The lanes.
     pub mask: u32,
     /// The stack pointer into local memory: where the frame of the current function begins.
     pub sp: u32,
-    /// Bytes after that frame that `alloca` allocated. When fragments join, the larger value is kept: the excess is only
+    /// Bytes after that frame that `alloca` allocated. When subwarps join, the larger value is kept: the excess is only
     /// unused.
     pub dynamic: u32,
     /// What it waits for at `pc`.
@@ -43,7 +43,7 @@ pub struct Frame {
     pub dynamic: u32,
     /// Bytes of a thread's stack that this call and the outer calls save in addition to their frames.
     pub kept: u64,
-    /// The callee's registers before the call, if it may be active already. Shared by fragments that were one fragment at
+    /// The callee's registers before the call, if it may be active already. Shared by subwarps that were one subwarp at
     /// that time.
     pub saved: Option<Arc<Saved>>,
 }
@@ -61,7 +61,7 @@ pub struct Saved {
     pub preds: Vec<u32>,
 }
 
-/// Why a fragment is waiting.
+/// Why a subwarp is waiting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
     /// It can run.
@@ -73,14 +73,14 @@ pub enum Wait {
     Barrier {
         /// The barrier's number.
         id: u32,
-        /// The phase in which the fragment arrived.
+        /// The phase in which the subwarp arrived.
         phase: u64,
     },
 }
 
-impl Fragment {
+impl Subwarp {
     /// Whether `other` is at the same location in the same calls, so that the two can be joined.
-    pub fn meets(&self, other: &Fragment) -> bool {
+    pub fn meets(&self, other: &Subwarp) -> bool {
         let waits = match (self.wait, other.wait) {
             (Wait::None | Wait::Lanes(_), Wait::None | Wait::Lanes(_)) => true,
             (a, b) => a == b,
@@ -93,7 +93,7 @@ impl Fragment {
     }
 
     /// Takes the lanes of `other`, which [`meets`](Self::meets) this one.
-    pub fn join(&mut self, other: Fragment) {
+    pub fn join(&mut self, other: Subwarp) {
         self.stamp = self.stamp.max(other.stamp);
         self.dynamic = self.dynamic.max(other.dynamic);
         for (mine, theirs) in self.frames.iter_mut().zip(other.frames) {

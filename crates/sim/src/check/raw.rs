@@ -1,6 +1,6 @@
 //! The findings of a block, or of a launch: one for each pair of instructions, with a count.
 
-use super::finding::{Class, Severity};
+use super::{Class, Severity};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry::{Occupied, Vacant};
 
@@ -37,7 +37,7 @@ pub(crate) type Key = (Class, u32, u32, u32);
 
 /// Findings by key, in the order in which they were found.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct RawFindings {
     entries: Vec<Entry>,
     index: BTreeMap<Key, usize>,
 }
@@ -63,7 +63,7 @@ pub(crate) enum Reach {
     Grid,
 }
 
-impl Ledger {
+impl RawFindings {
     /// Whether there is a finding of a class.
     pub(crate) fn has(&self, class: Class) -> bool {
         self.index.range((class, 0, 0, 0)..=(class, u32::MAX, u32::MAX, u32::MAX)).next().is_some()
@@ -95,8 +95,8 @@ impl Ledger {
         }
     }
 
-    /// Takes over another ledger's findings.
-    pub(crate) fn merge(&mut self, other: Ledger) {
+    /// Takes over another raw_findings's findings.
+    pub(crate) fn merge(&mut self, other: RawFindings) {
         for entry in other.entries {
             if let Some(&i) = self.index.get(&entry.key) {
                 let ours = &mut self.entries[i];
