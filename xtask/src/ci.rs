@@ -260,7 +260,7 @@ fn summary(outcomes: &[Outcome], total: Duration) -> String {
     for Outcome { planned, result, .. } in outcomes {
         let Err(message) = result else { continue };
         for line in message.lines().skip(1) {
-            table.push_str(&format!("{}: {line}\n", planned.step.name));
+            table.extend([planned.step.name, ": ", line, "\n"]);
         }
     }
     table + &format!("{minutes:.1} minutes: {ran} ran, {known} known, {failed} failed\n")

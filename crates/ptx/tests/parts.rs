@@ -1,5 +1,4 @@
 //! Some directives of a module can be parsed without the others.
-#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use warpproof_ptx::{Directive, LineTable, Span, Statement, parse, parse_parts};
 

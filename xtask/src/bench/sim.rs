@@ -107,7 +107,7 @@ fn first_launches() -> Result<f64, String> {
     let (head, body) = one.split_once(".visible").ok_or("the kernel has no linkage")?;
     let mut text = head.to_owned();
     for kernel in 0..KERNELS {
-        text.push_str(&format!(".visible{}\n", body.replacen(" k(", &format!(" k{kernel}("), 1)));
+        text.extend([".visible", &body.replacen(" k(", &format!(" k{kernel}("), 1), "\n"]);
     }
     let mut best = 0.0f64;
     for _ in 0..TIMES {

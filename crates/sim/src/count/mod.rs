@@ -93,7 +93,7 @@ impl Device {
         // Half of the memory is for the launch and half for the blocks that run at once; a quarter of the launch's share
         // is for atomics.
         let all = settings.memory / 2;
-        let each = all / if program.communication != Communication::None { IN_TURNS } else { IN_A_WAVE };
+        let each = all / if program.communication == Communication::None { IN_A_WAVE } else { IN_TURNS };
         let instructions = program.code.len();
         let mut sums = Sums::new(instructions, sites.guards, all - all / 4);
         let heat = Arc::new(Mutex::new(Heat::new(all / 4)));

@@ -455,7 +455,9 @@ mod tests {
             })
             .collect();
         assert!(blocks.iter().all(|overlay| overlay.updates.len() == 1));
-        blocks.into_iter().for_each(|overlay| overlay.merge_into(&mut heap));
+        for overlay in blocks {
+            overlay.merge_into(&mut heap);
+        }
         assert_eq!(heap.read(a, 4).unwrap(), [22, 0, 0, 0]);
     }
 

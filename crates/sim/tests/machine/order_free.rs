@@ -25,7 +25,7 @@ fn outcome(body: &str, threads: usize, schedule: Schedule) -> Vec<u64> {
     let module = device.load(&kernel(body)).unwrap();
     let out = device.upload(&[7u64; 16]).unwrap();
     module.kernel("k").unwrap().launch().grid(BLOCKS).block(THREADS).arg(out).run(&mut device).unwrap();
-    device.read(&out)
+    device.read(&out).unwrap()
 }
 
 fn communication(body: &str) -> Communication {
