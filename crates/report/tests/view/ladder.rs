@@ -255,7 +255,7 @@ pub(crate) fn climb(mut book: Book) -> Book {
     book.note("n4-swizzle", name::EXPECTED_GAIN, "10 to 15 % less latency");
     book.note("n4-swizzle", name::COST, "two days, 40 lines of index arithmetic");
     book.note("n5-split", name::SUSPECT, "both blocks update one row maximum");
-    book.note("n5-split", name::RULED_OUT, "quantization: the dequantized reference fails too");
+    book.note("n5-split", name::RULED_OUT, "quantisation: the dequantised reference fails too");
 
     let mut steps = book.green(RUN, "n2-mma", 96);
     steps.push(book.model(RUN, "n2-mma", 9.4));
