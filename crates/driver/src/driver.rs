@@ -96,7 +96,7 @@ fn wait(driver: Guard, busy: impl Fn(&Driver) -> bool) -> Guard {
     ENDED.wait_while(driver, |driver| busy(driver)).unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tells those that wait that a kernel has ended.
+/// Wakes those that wait for a kernel.
 pub fn ended() {
     ENDED.notify_all();
 }

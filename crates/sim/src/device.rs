@@ -3,7 +3,7 @@
 use crate::cooperative;
 use crate::element::{Argument, Element};
 use crate::machine::{self, Collect, Grid, Guide, Limits, Listen, Outcome};
-use crate::memory::{CommonHeap, Heap, HeapError, MAX_SHARED, Memory, Reading};
+use crate::memory::{ConcurrentHeap, Heap, HeapError, MAX_SHARED, Memory, Reading};
 use crate::observe::Observer;
 use crate::program::{self, ConstantBank, Linked, Program};
 use crate::schedule::Schedule;
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 pub struct Device {
     heap: Heap,
     /// Memory of launches, instead of its own, if other devices use it too.
-    common: Option<Arc<CommonHeap>>,
+    concurrent: Option<Arc<ConcurrentHeap>>,
     level: Level,
     threads: usize,
     /// How warps take turns.
@@ -88,7 +88,7 @@ impl Device {
     pub fn new() -> Device {
         Device {
             heap: Heap::new(DEFAULT_MEMORY),
-            common: None,
+            concurrent: None,
             level: Level::detect(),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             schedule: Schedule::default(),
@@ -186,8 +186,8 @@ impl Device {
 
     /// The memory of launches, which does not change meanwhile.
     pub(crate) fn reading(&self) -> Reading<'_> {
-        match &self.common {
-            Some(common) => Reading::Common(common.read()),
+        match &self.concurrent {
+            Some(heap) => Reading::Concurrent(heap.read()),
             None => Reading::Own(&self.heap),
         }
     }
@@ -195,12 +195,12 @@ impl Device {
     /// A device with these settings and no memory.
     pub(crate) fn without_memory(&self, limits: Limits) -> Device {
         let Device { level, threads, schedule, .. } = *self;
-        Device { heap: Heap::new(0), common: None, level, threads, schedule, limits }
+        Device { heap: Heap::new(0), concurrent: None, level, threads, schedule, limits }
     }
 
     /// A device with these settings whose launches use memory that others use too.
-    pub(crate) fn with_common(&self, memory: Arc<CommonHeap>, limits: Limits) -> Device {
-        Device { common: Some(memory), ..self.without_memory(limits) }
+    pub(crate) fn with_concurrent(&self, memory: Arc<ConcurrentHeap>, limits: Limits) -> Device {
+        Device { concurrent: Some(memory), ..self.without_memory(limits) }
     }
 
     /// The vector instructions it uses.
@@ -267,8 +267,8 @@ impl Device {
             observed,
             limits: self.limits,
         };
-        let memory = match &self.common {
-            Some(common) => Memory::Common(common),
+        let memory = match &self.concurrent {
+            Some(heap) => Memory::Concurrent(heap),
             None => Memory::Own(&mut self.heap),
         };
         let mut outcome = machine::run(&grid, memory, self.threads, guide, listen, collect);

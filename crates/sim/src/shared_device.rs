@@ -4,7 +4,7 @@ use crate::check::{self, Schedules, schedules_needed};
 use crate::count::{CountSettings, Counted};
 use crate::device::{Device, Launch, Module};
 use crate::machine::{Limits, Outcome};
-use crate::memory::{CommonHeap, Heap};
+use crate::memory::{ConcurrentHeap, Heap};
 use crate::program::Communication;
 use crate::stop::Stop;
 use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
@@ -16,7 +16,7 @@ use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
 /// is checked under several schedules, runs alone.
 #[derive(Clone, Debug)]
 pub struct SharedDevice {
-    heap: Arc<CommonHeap>,
+    heap: Arc<ConcurrentHeap>,
     /// Settings of launches, without memory.
     settings: Arc<Device>,
     /// What a launch may use.
@@ -28,7 +28,7 @@ impl SharedDevice {
     pub fn new(mut device: Device) -> SharedDevice {
         let heap = std::mem::replace(device.memory(), Heap::new(0));
         let limits = device.limits;
-        SharedDevice { heap: Arc::new(CommonHeap::new(heap)), settings: Arc::new(device), limits }
+        SharedDevice { heap: Arc::new(ConcurrentHeap::new(heap)), settings: Arc::new(device), limits }
     }
 
     /// Its memory, for reading.
@@ -73,7 +73,7 @@ impl SharedDevice {
         if alone {
             return self.alone(work);
         }
-        work(&mut self.settings.with_common(self.heap.clone(), self.limits))
+        work(&mut self.settings.with_concurrent(self.heap.clone(), self.limits))
     }
 
     /// Gives the memory to one device until it is dropped.

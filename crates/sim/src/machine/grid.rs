@@ -252,7 +252,7 @@ pub fn run(
     }
     if let Some(guide) = guide {
         guided::run(grid, &mut memory.write(), count, guide, listen, collect)
-    } else if grid.takes_turns() || count == 1 && !memory.is_common() {
+    } else if grid.takes_turns() || count == 1 && !memory.is_concurrent() {
         run_in_turns(grid, &mut memory.write(), count, listen, collect)
     } else {
         run_in_waves(grid, memory, count, threads.max(1), listen, collect)

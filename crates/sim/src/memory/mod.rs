@@ -4,13 +4,13 @@
 //! that memory, except for global memory, whose addresses are already generic. Windows are 4 GiB apart, so an overrun never
 //! reaches another memory.
 
-mod common;
+mod concurrent;
 mod heap;
 mod local;
 mod overlay;
 mod shared;
 
-pub use common::{CommonHeap, Memory, Reading, Writing};
+pub use concurrent::{ConcurrentHeap, Memory, Reading, Writing};
 pub use heap::{Allocation, Bytes, Heap, HeapError};
 pub use local::LocalMemory;
 pub use overlay::{Global, Operation, Overlay};

@@ -6,15 +6,15 @@ use std::sync::{Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWrit
 
 /// Memory that launches use at the same time. A panic while it is locked leaves it usable: every write is complete or harmless.
 #[derive(Debug)]
-pub struct CommonHeap {
+pub struct ConcurrentHeap {
     heap: RwLock<Heap>,
     queue: Queue,
 }
 
-impl CommonHeap {
+impl ConcurrentHeap {
     /// Takes over memory.
-    pub fn new(heap: Heap) -> CommonHeap {
-        CommonHeap { heap: RwLock::new(heap), queue: Queue::default() }
+    pub fn new(heap: Heap) -> ConcurrentHeap {
+        ConcurrentHeap { heap: RwLock::new(heap), queue: Queue::default() }
     }
 
     /// Waits until those that asked before no longer write or wait.
@@ -63,7 +63,7 @@ pub enum Memory<'a> {
     Own(&'a mut Heap),
     /// Other launches run at the same time. Blocks read it as it was when their wave began; what they wrote is merged when
     /// the wave ends.
-    Common(&'a CommonHeap),
+    Concurrent(&'a ConcurrentHeap),
 }
 
 /// Memory that does not change meanwhile.
@@ -72,7 +72,7 @@ pub enum Reading<'a> {
     /// Of one launch.
     Own(&'a Heap),
     /// Of several launches.
-    Common(RwLockReadGuard<'a, Heap>),
+    Concurrent(RwLockReadGuard<'a, Heap>),
 }
 
 /// Memory that no one else reads meanwhile.
@@ -81,20 +81,20 @@ pub enum Writing<'a> {
     /// Of one launch.
     Own(&'a mut Heap),
     /// Of several launches.
-    Common(RwLockWriteGuard<'a, Heap>),
+    Concurrent(RwLockWriteGuard<'a, Heap>),
 }
 
 impl Memory<'_> {
     /// Whether other launches use it too.
-    pub fn is_common(&self) -> bool {
-        matches!(self, Memory::Common(_))
+    pub fn is_concurrent(&self) -> bool {
+        matches!(self, Memory::Concurrent(_))
     }
 
     /// Waits until no one writes.
     pub fn read(&self) -> Reading<'_> {
         match self {
             Memory::Own(heap) => Reading::Own(heap),
-            Memory::Common(common) => Reading::Common(common.read()),
+            Memory::Concurrent(heap) => Reading::Concurrent(heap.read()),
         }
     }
 
@@ -102,7 +102,7 @@ impl Memory<'_> {
     pub fn write(&mut self) -> Writing<'_> {
         match self {
             Memory::Own(heap) => Writing::Own(heap),
-            Memory::Common(common) => Writing::Common(common.write()),
+            Memory::Concurrent(heap) => Writing::Concurrent(heap.write()),
         }
     }
 }
@@ -112,7 +112,7 @@ impl Deref for Reading<'_> {
     fn deref(&self) -> &Heap {
         match self {
             Reading::Own(heap) => heap,
-            Reading::Common(guard) => guard,
+            Reading::Concurrent(guard) => guard,
         }
     }
 }
@@ -122,7 +122,7 @@ impl Deref for Writing<'_> {
     fn deref(&self) -> &Heap {
         match self {
             Writing::Own(heap) => heap,
-            Writing::Common(guard) => guard,
+            Writing::Concurrent(guard) => guard,
         }
     }
 }
@@ -131,7 +131,7 @@ impl DerefMut for Writing<'_> {
     fn deref_mut(&mut self) -> &mut Heap {
         match self {
             Writing::Own(heap) => heap,
-            Writing::Common(guard) => guard,
+            Writing::Concurrent(guard) => guard,
         }
     }
 }
