@@ -292,7 +292,7 @@ impl Driver {
             };
             let Ok(length) = usize::try_from(length) else { continue };
             // SAFETY: it is an allocation of `allocate_host`, or pages that the program promised when it registered them; `detach`
-            // ends the slice before the last call that needs it ends, and memory is freed only when no kernel runs.
+            // ends the slice before the last call that needs it ends, and `release_memory` takes it from the heap before it frees.
             let lent = unsafe { host::lend(from, length) };
             // This cannot fail: the length is the one it was lent with.
             let _ = self.gpu.memory().attach(from, lent);

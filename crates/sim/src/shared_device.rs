@@ -5,7 +5,6 @@ use crate::count::{CountSettings, Counted};
 use crate::device::{Device, Launch, Module};
 use crate::machine::{Limits, Outcome};
 use crate::memory::{ConcurrentHeap, Heap};
-use crate::program::Communication;
 use crate::stop::Stop;
 use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
 
@@ -86,12 +85,7 @@ impl SharedDevice {
 
 /// Whether the blocks of a launch run in turns on the memory itself.
 fn needs_turns(launch: &Launch, observed: bool) -> bool {
-    launch.is_cooperative()
-        || match launch.program().communication {
-            Communication::None => false,
-            Communication::OrderFree => observed,
-            Communication::Any => true,
-        }
+    launch.is_cooperative() || launch.program().communication.takes_turns(observed)
 }
 
 /// Memory that is returned also after a panic.

@@ -13,7 +13,7 @@ fn values_that_do_not_fit_are_refused() {
     assert_eq!(device.read(&buffer).unwrap(), [7, 2, 3]);
     let error = device.write(&buffer, &[0; 4]).unwrap_err();
     assert_eq!(error, HeapError::TooLong { given: 4, room: 3 });
-    assert_eq!(error.to_string(), "expected at most 3 values, which is the length of the buffer, found 4");
+    assert_eq!(error.to_string(), "4 values do not fit in a buffer of 3");
     assert_eq!(device.read(&buffer).unwrap(), [7, 2, 3]);
     device.free(buffer).unwrap();
     assert_eq!(device.read(&buffer), Err(HeapError::Freed(buffer.address())));

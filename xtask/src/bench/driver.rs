@@ -25,7 +25,7 @@ pub(crate) fn run(json: bool) -> Result<(), String> {
     if json {
         println!("{}", json!(figures));
     } else {
-        println!("best of each on this machine, in microseconds, measured:");
+        println!("best of each on this machine, measured, in microseconds or as a ratio:");
         for (name, value) in &figures {
             println!("  {name:32} {value:>8}");
         }

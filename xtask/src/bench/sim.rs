@@ -102,7 +102,7 @@ fn sgemm(threads: usize) -> Result<f64, String> {
 
 /// The first launch of each of 64 kernels of one module: parsing, decoding, and one thread.
 fn first_launches() -> Result<f64, String> {
-    const KERNELS: usize = 64;
+    const KERNELS: u32 = 64;
     let one = looped(ALU, 8);
     let (head, body) = one.split_once(".visible").ok_or("the kernel has no linkage")?;
     let mut text = head.to_owned();
@@ -119,7 +119,7 @@ fn first_launches() -> Result<f64, String> {
             let kernel = module.kernel(&format!("k{kernel}")).map_err(|stop| stop.to_string())?;
             kernel.launch().arg(1u32).arg(out).run(&mut device).map_err(|stop| stop.to_string())?;
         }
-        best = best.max(f64::from(64u32) / start.elapsed().as_secs_f64());
+        best = best.max(f64::from(KERNELS) / start.elapsed().as_secs_f64());
     }
     Ok(best)
 }

@@ -13,7 +13,7 @@ use super::spin::{Look, Spin, Suspicion};
 use super::turns::Turns;
 use crate::memory::{Global, Heap, Memory, Overlay};
 use crate::observe::Observer;
-use crate::program::{Communication, Program, RESERVED_SHARED, SpecialKind};
+use crate::program::{Program, RESERVED_SHARED, SpecialKind};
 use crate::schedule::{Blocks, Schedule};
 use crate::stop::{Blame, Stop, StopKind};
 use std::collections::BTreeMap;
@@ -102,15 +102,6 @@ pub struct Outcome {
 }
 
 impl Grid<'_> {
-    /// Whether blocks run in turns on the memory itself. Observers of blocks that communicate share one record of it.
-    fn takes_turns(&self) -> bool {
-        match self.program.communication {
-            Communication::None => false,
-            Communication::OrderFree => self.observed || self.schedule.blocks != Blocks::InOrder,
-            Communication::Any => true,
-        }
-    }
-
     /// Threads in a block.
     pub fn block_threads(&self) -> u32 {
         self.threads.iter().fold(1, |n: u32, t| n.saturating_mul(*t))
@@ -250,9 +241,11 @@ pub fn run(
         let stop = Stop::general(Blame::Limit, StopKind::Limit, sentence);
         return Outcome { stop: Some(Box::new(stop)), ..Outcome::default() };
     }
+    // A schedule of blocks asks for turns too.
+    let observed = grid.observed || grid.schedule.blocks != Blocks::InOrder;
     if let Some(guide) = guide {
         guided::run(grid, &mut memory.write(), count, guide, listen, collect)
-    } else if grid.takes_turns() || count == 1 && !memory.is_concurrent() {
+    } else if grid.program.communication.takes_turns(observed) || count == 1 && !memory.is_concurrent() {
         run_in_turns(grid, &mut memory.write(), count, listen, collect)
     } else {
         run_in_waves(grid, memory, count, threads.max(1), listen, collect)

@@ -142,7 +142,7 @@ impl std::fmt::Display for HeapError {
             HeapError::Overlap(address) => write!(f, "memory at {address:#x} is already in use"),
             HeapError::Freed(address) => write!(f, "the buffer at {address:#x} was freed"),
             HeapError::TooLong { given, room } => {
-                write!(f, "expected at most {room} values, which is the length of the buffer, found {given}")
+                write!(f, "{given} values do not fit in a buffer of {room}")
             }
         }
     }

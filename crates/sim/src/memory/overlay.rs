@@ -47,7 +47,6 @@ pub struct Operation {
 /// Atomic operations of one kind on one cell.
 #[derive(Debug)]
 struct Update {
-    allocation: usize,
     address: u64,
     operation: Operation,
     /// The operands, combined.
@@ -74,8 +73,8 @@ const PAGE_BYTES: usize = size_of::<Page>() + PAGE + 4 * size_of::<(u64, usize)>
 
 #[derive(Debug)]
 struct Page {
-    /// Index of the allocation and offset of the page in it.
-    allocation: usize,
+    /// The first address of the allocation and the offset of the page in it. Indices of allocations may change until the merge.
+    base: u64,
     offset: usize,
     data: Box<[u8; PAGE]>,
     /// One bit per byte that the block stored.
@@ -83,8 +82,8 @@ struct Page {
 }
 
 impl Page {
-    fn empty(allocation: usize, offset: usize) -> Page {
-        Page { allocation, offset, data: Box::new([0; PAGE]), dirty: [0; PAGE / 64] }
+    fn empty(base: u64, offset: usize) -> Page {
+        Page { base, offset, data: Box::new([0; PAGE]), dirty: [0; PAGE / 64] }
     }
 }
 
@@ -144,13 +143,13 @@ impl Overlay {
                     let offset = usize::try_from((number << PAGE_SHIFT).saturating_sub(source.base))
                         .unwrap_or(usize::MAX);
                     if self.used() + PAGE_BYTES > self.room {
-                        return self.excess.insert(Box::new(Page::empty(allocation, offset)));
+                        return self.excess.insert(Box::new(Page::empty(source.base, offset)));
                     }
                     let mut data = Box::new([0; PAGE]);
                     let rest = source.bytes.get(offset..).unwrap_or(&[]);
                     let length = rest.len().min(PAGE);
                     data[..length].copy_from_slice(&rest[..length]);
-                    self.pages.push(Page { allocation, offset, data, dirty: [0; PAGE / 64] });
+                    self.pages.push(Page { base: source.base, offset, data, dirty: [0; PAGE / 64] });
                     self.index.insert(number, self.pages.len() - 1);
                     if self.touched.len() <= allocation {
                         self.touched.resize(allocation + 1, false);
@@ -187,25 +186,26 @@ impl Overlay {
             return;
         }
         if self.used() + UPDATE_BYTES > self.room {
-            self.excess.get_or_insert_with(|| Box::new(Page::empty(allocation, 0)));
+            self.excess.get_or_insert_with(|| Box::new(Page::empty(address, 0)));
             return;
         }
         self.latest.extend(words.map(|word| (word, self.updates.len())));
-        self.updates.push(Update { allocation, address, operation, operand });
+        self.updates.push(Update { address, operation, operand });
     }
 
-    /// Does the block's atomic operations and copies its stores into the heap.
+    /// Does the block's atomic operations and copies its stores into the heap. What was freed meanwhile gets nothing.
     pub fn merge_into(self, heap: &mut Heap) {
-        for Update { allocation, address, operation, operand } in self.updates {
-            let base = heap.allocation(allocation).base;
-            let start = usize::try_from(address - base).unwrap_or(usize::MAX);
-            let end = start.saturating_add(at(operation.ty.bytes()));
-            if let Some(cell) = heap.bytes_mut(allocation).get_mut(start..end) {
+        for Update { address, operation, operand } in self.updates {
+            let bytes = operation.ty.bytes();
+            let Ok(allocation) = heap.locate(address, u64::from(bytes)) else { continue };
+            let start = usize::try_from(address - heap.allocation(allocation).base).unwrap_or(usize::MAX);
+            if let Some(cell) = heap.bytes_mut(allocation).get_mut(start..start.saturating_add(at(bytes))) {
                 apply(operation, cell, operand);
             }
         }
         for page in self.pages {
-            let target = heap.bytes_mut(page.allocation);
+            let Ok(allocation) = heap.locate(page.base, 0) else { continue };
+            let target = heap.bytes_mut(allocation);
             for (word, &dirty) in page.dirty.iter().enumerate() {
                 let start = page.offset + word * 64;
                 if dirty == u64::MAX && start + 64 <= target.len() {
@@ -481,6 +481,21 @@ mod tests {
         first.merge_into(&mut heap);
         second.merge_into(&mut heap);
         assert_eq!(heap.read(a, 8).unwrap(), [7, 0, 0, 0, 5, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_merge_finds_memory_whose_index_has_changed() {
+        let mut heap = Heap::at(1 << 30, 1 << 20);
+        let (freed, a) = (heap.allocate("freed", 64).unwrap(), heap.allocate("a", 64).unwrap());
+        let overlay = overlay_of(&heap, |view| {
+            view.write(freed, [1]).unwrap();
+            view.write(a, [2]).unwrap();
+            view.postpone(a + 4, ADD, 3).unwrap();
+        });
+        heap.lend("before", 4096, 64).unwrap();
+        heap.free(freed).unwrap();
+        overlay.merge_into(&mut heap);
+        assert_eq!(heap.read(a, 5).unwrap(), [2, 0, 0, 0, 3]);
     }
 
     #[test]

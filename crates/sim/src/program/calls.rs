@@ -1,6 +1,7 @@
 //! The `call` instruction: to functions of the module, through pointers, and to the few functions that the device
 //! itself provides.
 
+use super::Communication;
 use super::decode::{Decoder, Emitted, formals, narrow};
 use super::link::Symbol;
 use super::operands::Resolved;
@@ -109,8 +110,9 @@ impl<'s, 'd> Decoder<'s, 'd> {
             && let Some(provided) = device_functions::find(name)
         {
             let (results, arguments) = self.frame_places(&call)?;
-            self.communicates |= provided.communicates;
-            self.order_free &= !provided.communicates;
+            if provided.communicates {
+                self.communicate(Communication::Any);
+            }
             let run = move |w: &mut Warp<'_, '_>, _: &Args| (provided.run)(w, &arguments, &results);
             return Ok((Box::new(run), Vec::new(), Vec::new()));
         }

@@ -83,10 +83,6 @@ pub(super) struct Decoder<'s, 'd> {
     indirect: bool,
     /// Entries of branch tables so far.
     table_entries: usize,
-    /// Whether there is an instruction by which blocks can communicate.
-    pub(super) communicates: bool,
-    /// Whether all of these are operations whose order does not matter.
-    pub(super) order_free: bool,
     /// The first instruction that the module's target or version does not support.
     refused: Option<(u32, Box<Stop>)>,
     // The function being decoded.
@@ -206,8 +202,6 @@ impl<'s, 'd> Decoder<'s, 'd> {
             taken: linked.taken.clone(),
             indirect: false,
             table_entries: 0,
-            communicates: false,
-            order_free: true,
             refused: None,
             scopes: Scopes::new(),
             rows: HashMap::new(),
@@ -265,6 +259,11 @@ impl<'s, 'd> Decoder<'s, 'd> {
             return Err(stop);
         }
         Ok(())
+    }
+
+    /// Adds a way in which blocks can communicate.
+    pub(super) fn communicate(&mut self, way: Communication) {
+        self.program.communication = self.program.communication.max(way);
     }
 
     /// Schedules a function for decoding.
@@ -541,8 +540,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
             Ok(resolved) => {
                 if bound.communicates {
                     let free = matches!(&op, Op::Atomic(atomic) if atomic.is_order_free());
-                    self.order_free &= free;
-                    self.communicates = true;
+                    self.communicate(if free { Communication::OrderFree } else { Communication::Any });
                 }
                 let pc = self.pc();
                 for (label, table) in resolved.labels {
@@ -664,11 +662,9 @@ impl<'s, 'd> Decoder<'s, 'd> {
         let mut program = self.program;
         let dynamic = self.shared.top.min(1 << 30).next_multiple_of(self.shared.dynamic_align);
         program.lanes_wait = (0..program.code.len()).any(|pc| program.lets_wait(pc));
-        program.communication = match (self.communicates, self.order_free && program.ignores_atomics()) {
-            (false, _) => Communication::None,
-            (true, true) => Communication::OrderFree,
-            (true, false) => Communication::Any,
-        };
+        if program.communication == Communication::OrderFree && !program.ignores_atomics() {
+            program.communication = Communication::Any;
+        }
         program.time_rows = TimeRows::of(&program);
         program.static_shared = self.shared.top;
         program.dynamic_shared = self.shared.dynamic_named.then_some(dynamic);

@@ -68,8 +68,8 @@ pub struct Program {
     text: Arc<str>,
 }
 
-/// How the blocks of a kernel can communicate while they run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How the blocks of a kernel can communicate while they run; later ones include earlier ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Communication {
     /// Not at all.
     #[default]
@@ -78,6 +78,17 @@ pub enum Communication {
     OrderFree,
     /// By atomic, volatile or ordered accesses, or by fences.
     Any,
+}
+
+impl Communication {
+    /// Whether blocks run in turns on the memory itself. Observers of blocks that communicate share one record of it.
+    pub fn takes_turns(self, observed: bool) -> bool {
+        match self {
+            Communication::None => false,
+            Communication::OrderFree => observed,
+            Communication::Any => true,
+        }
+    }
 }
 
 /// The launch requirements that a kernel declares.

@@ -33,7 +33,7 @@ fn communication(body: &str) -> Communication {
     module.kernel("k").unwrap().program().communication
 }
 
-/// One block after the other, on the memory itself.
+/// Blocks in random turns, on the memory itself.
 fn in_turns() -> Schedule {
     Schedule { blocks: Blocks::Interleaved { seed: 1, together: 3, turn: 200 }, ..Schedule::default() }
 }
@@ -68,7 +68,7 @@ fn a_sum_is_complete() {
 
 #[test]
 fn a_block_reads_its_own_sum() {
-    let body = "mul.wide.u32 %d1, %b, 0; red.global.add.u32 [%cell], 1; ld.global.u32 %r1, [%cell]; \
+    let body = "red.global.add.u32 [%cell], 1; ld.global.u32 %r1, [%cell]; \
                 setp.eq.u32 %p1, %r1, 7; @%p1 trap;";
     let body = format!(".reg .pred %p1; {body}");
     assert_eq!(communication(&body), Communication::OrderFree);

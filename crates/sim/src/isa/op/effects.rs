@@ -289,9 +289,7 @@ impl Atomic {
             Combine::Inc | Combine::Dec | Combine::Exchange | Combine::CompareAndSwap => false,
         }
     }
-}
 
-impl Atomic {
     /// Whether the cell holds the same bits in whichever order several of the same kind happen, and it orders no other
     /// access. Sums of floating-point numbers depend on the order.
     pub fn is_order_free(&self) -> bool {
