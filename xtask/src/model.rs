@@ -19,7 +19,7 @@ use warpproof_toolchain::{Options, Toolchain};
 
 use crate::root;
 use crate::section::Section;
-use published::{Figure, Place, ROWS, Role, Unit};
+use published::{Figure, MemoryLevel, ROWS, Role, Unit};
 
 /// The generated section.
 const SECTION: Section = Section { page: "book/src/model/validation.md", name: "validation", task: "model" };
@@ -118,10 +118,10 @@ fn not_below_a_bound(
             Kind::Shared => work.shared_wavefronts += times(access.wavefronts),
             Kind::Load => {
                 work.l1_sectors += times(access.sectors);
-                if figure.everywhere && matches!(figure.place, Place::L2 | Place::Dram) {
+                if figure.everywhere && matches!(figure.place, MemoryLevel::L2 | MemoryLevel::Dram) {
                     work.l2_bytes += 32 * times(access.sectors);
                 }
-                if figure.everywhere && matches!(figure.place, Place::Dram) {
+                if figure.everywhere && matches!(figure.place, MemoryLevel::Dram) {
                     work.dram_bytes += 32 * times(access.sectors);
                 }
             }
@@ -151,10 +151,10 @@ fn accesses(function: &Function, figure: &Figure) -> Vec<Access> {
         // In a pointer chase one lane accesses one sector. Every other access is coalesced.
         let ideal = if figure.warps == 1 { Access { sectors: 1.0, ..ideal } } else { ideal };
         match figure.place {
-            Place::Near => ideal,
-            Place::Conflicts(ways) => Access { wavefronts: ideal.wavefronts * ways, ..ideal },
-            Place::L2 => ideal.from_l2(),
-            Place::Dram => ideal.from_dram(),
+            MemoryLevel::Near => ideal,
+            MemoryLevel::Conflicts(ways) => Access { wavefronts: ideal.wavefronts * ways, ..ideal },
+            MemoryLevel::L2 => ideal.from_l2(),
+            MemoryLevel::Dram => ideal.from_dram(),
         }
     };
     function.instructions.iter().map(access).collect()

@@ -149,6 +149,20 @@ impl Driver {
         Ok(())
     }
 
+    /// Begins the report of a part of the process, such as one test: findings that recur are reported again, the settings of
+    /// checks are those given now, and contexts forget the errors of earlier parts.
+    pub fn begin_report(&mut self, settings: Settings) {
+        let Settings { checks, schedules, fail, doubts, .. } = settings;
+        self.settings = Settings { checks, schedules, fail, ..self.settings.clone() };
+        self.report.begin(&self.settings);
+        for doubt in doubts {
+            self.report.say(&doubt);
+        }
+        for context in self.contexts.values_mut() {
+            context.error = None;
+        }
+    }
+
     /// A new handle.
     pub fn handle(&mut self) -> u64 {
         self.next += 16;

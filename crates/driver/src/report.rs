@@ -124,6 +124,11 @@ pub struct Reporter {
     launches: u64,
 }
 
+/// Whether launches are checked.
+fn checked(settings: &Settings) -> bool {
+    !settings.checks.is_empty() && !settings.model_clock
+}
+
 /// Maximum number of different findings reported per process.
 const MOST: usize = 10_000;
 /// Maximum number of findings kept for a SARIF log.
@@ -134,7 +139,7 @@ impl Reporter {
     pub fn new(settings: &Settings) -> Reporter {
         let mut report = Reporter {
             format: settings.format,
-            checked: !settings.checks.is_empty() && !settings.model_clock,
+            checked: checked(settings),
             file: settings.file.clone(),
             folder: settings.report.clone(),
             out: None,
@@ -150,6 +155,12 @@ impl Reporter {
         let devices = settings.devices.iter().map(|device| device.name.to_owned()).collect();
         report.keep(&Record::Process { version: VERSION, pid: std::process::id(), program, devices });
         report
+    }
+
+    /// Forgets what was reported, so that it is reported again if it recurs.
+    pub fn begin(&mut self, settings: &Settings) {
+        self.checked = checked(settings);
+        self.seen.clear();
     }
 
     /// Writes a message to stderr.
@@ -430,6 +441,47 @@ fn help_of(stop: &Stop) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A driver whose report goes to a directory.
+    fn driver(folder: &Path, checks: &str) -> crate::driver::Driver {
+        crate::driver::Driver::new(settings(folder, checks))
+    }
+
+    fn settings(folder: &Path, checks: &str) -> Settings {
+        Settings::from(|name| match name {
+            "WARPPROOF_REPORT" => Some(folder.display().to_string()),
+            "WARPPROOF_FINDINGS" => Some("quiet".to_owned()),
+            "WARPPROOF_CHECKS" => Some(checks.to_owned()),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn a_finding_is_reported_once_in_each_report() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut driver = driver(folder.path(), "all");
+        let stop = Stop::general(warpproof_sim::Blame::Kernel, StopKind::Trap, "the kernel executed a trap");
+        let call = LaunchCall {
+            function: 0,
+            grid: [1; 3],
+            block: [32, 1, 1],
+            shared: 0,
+            arguments: Vec::new(),
+            cooperative: false,
+        };
+        let count = || {
+            let file = folder.path().join(format!("{}.jsonl", std::process::id()));
+            fs::read_to_string(file).unwrap().matches("\"record\":\"finding\"").count()
+        };
+        for _ in 0..2 {
+            driver.report.launched("k", "", &call, &[], Some(&stop));
+        }
+        assert_eq!(count(), 1);
+        driver.begin_report(settings(folder.path(), "race"));
+        driver.report.launched("k", "", &call, &[], Some(&stop));
+        assert_eq!(count(), 2);
+        assert_eq!(driver.settings.checks, [warpproof_sim::check::Check::Race]);
+    }
 
     #[test]
     fn processes_share_a_log_and_each_has_one_run_in_it() {

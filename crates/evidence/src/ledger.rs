@@ -39,7 +39,7 @@ pub use index::Index;
 pub use line::{Fault, MAX_LINE, Parents};
 pub use object::MAX_OBJECT;
 pub use scan::Records;
-pub use segment::Place;
+pub use segment::RecordPlace;
 pub use verdicts::Tasks;
 pub use verify::{Tally, Verification};
 pub use view::{Filter, Reference, Shown, log, newest_run, runs_of, show};
@@ -80,13 +80,13 @@ pub struct Record {
     /// Its content.
     pub body: Body,
     /// Where it is.
-    pub place: Place,
+    pub place: RecordPlace,
     text: String,
 }
 
 impl Record {
     /// Reads a line, and the name of its segment if the line contains it.
-    fn read(line: &[u8], place: Place) -> Result<(Self, Option<String>), Fault> {
+    fn read(line: &[u8], place: RecordPlace) -> Result<(Self, Option<String>), Fault> {
         let line::Decoded { hash, parents, segment, body } = line::decode(line)?;
         let text = str::from_utf8(line).map_err(|error| Fault::NotARecord(error.to_string()))?.to_owned();
         Ok((Self { hash, parents, body, place, text }, segment))
@@ -230,7 +230,7 @@ impl Ledger {
     }
 
     /// The places of these records; missing ones are left out.
-    fn places(&self, wanted: &BTreeSet<Hash>) -> Result<BTreeMap<Hash, Place>, LedgerError> {
+    fn places(&self, wanted: &BTreeSet<Hash>) -> Result<BTreeMap<Hash, RecordPlace>, LedgerError> {
         let (directory, mut found) = (self.segments(), BTreeMap::new());
         for id in segment::list(&directory)?.0 {
             segment::Segment::new(&directory, &id).claimed(u64::MAX, |hash, place| {
@@ -243,7 +243,7 @@ impl Ledger {
     }
 
     /// The record at a place that an [`Index`] or another record gave.
-    pub fn read(&self, place: &Place) -> Result<Record, LedgerError> {
+    pub fn read(&self, place: &RecordPlace) -> Result<Record, LedgerError> {
         let path = self.root.join(segment::file_name(&place.segment));
         let mut line = Vec::new();
         let mut file = File::open(&path).map_err(LedgerError::io(&path))?;

@@ -2,7 +2,7 @@
 
 use crate::record::{FigureKind, Grade, Obstacle, Outcome, Stage, StepRecord, Verdict, VerdictRecord};
 use crate::vocabulary as name;
-use warpproof_speed::Reduction;
+use warpproof_speed::LatencyReduction;
 use warpproof_task::{Grades, Task};
 
 /// The decision and its reason.
@@ -156,7 +156,7 @@ fn grade(grades: &Grades, low: f64) -> Option<Grade> {
         (grades.good, Grade::Good),
     ]
     .into_iter()
-    .find(|(least, _)| Reduction(low) >= Reduction(*least))
+    .find(|(least, _)| LatencyReduction(low) >= LatencyReduction(*least))
     .map(|(_, grade)| grade)
 }
 

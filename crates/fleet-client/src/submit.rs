@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use warpproof_evidence::hash::Hash;
 use warpproof_evidence::ledger::Ledger;
-use warpproof_gate::session::{Elsewhere, Judged, Report, SessionError, adopt};
+use warpproof_gate::session::{Elsewhere, Judged, RunSummary, SessionError, adopt};
 use warpproof_task::Task;
 
 use crate::bundle::{self, Packed};
@@ -75,7 +75,7 @@ impl From<FleetError> for SubmitError {
 #[derive(Debug)]
 pub struct Returned {
     /// The outcome, as of a local run.
-    pub report: Report,
+    pub report: RunSummary,
     /// Candidates that failed on the fleet, each with the reason.
     pub given_up: Vec<(String, String)>,
 }
@@ -190,7 +190,7 @@ fn take(
         elsewhere.push(Elsewhere { candidate: job.candidate.clone(), verdict, known: job.known });
     }
     let mut report = if elsewhere.is_empty() {
-        Report {
+        RunSummary {
             run: run.run.clone(),
             judged: Vec::new(),
             done: 0,

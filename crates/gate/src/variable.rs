@@ -14,11 +14,11 @@ pub struct Variable {
     pub symbol: String,
     /// Its bytes.
     pub size: usize,
-    place: Place,
+    place: Storage,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Storage {
     /// An address in device memory.
     Memory(u64),
     /// An offset in constant memory.
@@ -70,8 +70,8 @@ impl Variable {
         }
         let lost = || format!("variable `{}` cannot be written", name());
         match self.place {
-            Place::Memory(address) => device.memory().write(address, bytes).map_err(|_| lost()),
-            Place::Constant(offset) => {
+            Storage::Memory(address) => device.memory().write(address, bytes).map_err(|_| lost()),
+            Storage::Constant(offset) => {
                 let room = constants.get_mut(offset..offset + bytes.len()).ok_or_else(lost)?;
                 room.copy_from_slice(bytes);
                 Ok(())
@@ -80,11 +80,11 @@ impl Variable {
     }
 }
 
-fn place(symbol: &Symbol) -> Option<(Place, usize)> {
+fn place(symbol: &Symbol) -> Option<(Storage, usize)> {
     match symbol {
-        Symbol::Global { address, size } => Some((Place::Memory(*address), usize::try_from(*size).ok()?)),
+        Symbol::Global { address, size } => Some((Storage::Memory(*address), usize::try_from(*size).ok()?)),
         Symbol::Const { offset, size } => {
-            Some((Place::Constant(usize::try_from(*offset).ok()?), usize::try_from(*size).ok()?))
+            Some((Storage::Constant(usize::try_from(*offset).ok()?), usize::try_from(*size).ok()?))
         }
         _ => None,
     }

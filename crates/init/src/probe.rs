@@ -57,11 +57,11 @@ pub(super) struct Touched {
     /// Bytes that were written.
     pub(super) covered: u64,
     written: Vec<(u64, u64)>,
-    places: BTreeMap<Place, Lanes>,
+    places: BTreeMap<Occurrence, Lanes>,
 }
 
 /// Block, warp, instruction, and how often that warp has executed it before.
-type Place = (u32, u32, u32, u32);
+type Occurrence = (u32, u32, u32, u32);
 
 #[derive(Clone, Copy, Debug)]
 struct Lanes {

@@ -1,8 +1,8 @@
-// n9-straddle: work is cut evenly over blocks, not over tiles of rows.
+// n9-stream-k: work is cut evenly over blocks, not over tiles of rows (stream-K).
 //
 // n8 gives a block a tile of rows and all of its keys, and where tiles do not divide over the multiprocessors some of them idle. n9
 // changes that alone: steps, of a tile of rows against a tile of keys, are numbered through, and every block of as many as the
-// device holds at once takes an equal run of them. A run begins and ends inside a tile of rows, which so straddles two blocks, never
+// device holds at once takes an equal run of them. A run begins and ends inside a tile of rows, which two blocks then share, never
 // three: the warp that comes first leaves its sums in memory, the one that comes last puts both together.
 //
 // A run has one loop for each of its tiles of rows. The Q of the second, and its first keys, come while the first is ended, and nobody

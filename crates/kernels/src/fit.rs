@@ -14,7 +14,7 @@ use warpproof_model::Device;
 use crate::ladder::{Cut, Rung};
 use crate::plan::{FEW_ROWS, Request, WARP};
 use crate::problem::{Granularity, Mask};
-use crate::straddle::Straddle;
+use crate::stream_k::StreamK;
 
 /// Rows per warp, and keys that the tensor core sums internally.
 const UNIT: usize = 16;
@@ -51,7 +51,7 @@ pub struct Fit {
     /// a mask, the heaviest blocks start first.
     pub heavy_first: bool,
     /// How steps are distributed over blocks, if a block does not have exactly one tile of rows.
-    pub straddle: Option<Straddle>,
+    pub stream_k: Option<StreamK>,
     /// The source file to compile.
     pub source: &'static str,
     /// Macros and their values.
@@ -68,7 +68,7 @@ impl Fit {
             keys: rung.keys,
             paired: false,
             heavy_first: false,
-            straddle: None,
+            stream_k: None,
             source: rung.source,
             defines,
         };
@@ -81,7 +81,7 @@ impl Fit {
             Cut::Fitted => usual(),
             Cut::Paired => pairs(request, rung, sms).unwrap_or_else(usual),
             Cut::Dense => dense(request, sms).or_else(|| pairs(request, rung, sms)).unwrap_or_else(usual),
-            Cut::Straddled => even(request, sms)
+            Cut::StreamK => even(request, sms)
                 .or_else(|| dense(request, sms))
                 .or_else(|| pairs(request, rung, sms))
                 .unwrap_or_else(usual),
@@ -89,8 +89,8 @@ impl Fit {
     }
 
     /// Equal runs of steps, whenever the request allows them.
-    pub(crate) fn straddled(request: &Request, device: &Device) -> Option<Fit> {
-        runs(request, multiprocessors(device)).map(|(form, straddle)| form.straddled(straddle))
+    pub(crate) fn stream_k(request: &Request, device: &Device) -> Option<Fit> {
+        runs(request, multiprocessors(device)).map(|(form, stream_k)| form.stream_k(stream_k))
     }
 }
 
@@ -106,7 +106,7 @@ fn streamed(rung: &Rung, units: usize, warps: usize) -> Fit {
         defines.push(("PAIRED", 1));
     }
     let (rows, keys, source) = (units * UNIT, rung.keys, rung.source);
-    Fit { rows, threads, keys, paired: warps > 1, heavy_first: false, straddle: None, source, defines }
+    Fit { rows, threads, keys, paired: warps > 1, heavy_first: false, stream_k: None, source, defines }
 }
 
 /// A form of dense blocks.
@@ -122,26 +122,17 @@ struct Form {
     varlen: bool,
     causal: bool,
     /// Whether the form supports runs of steps without spilling.
-    straddles: bool,
+    stream_k: bool,
     /// The cost of a unit, in hundredths of the cheapest form's: the predicted time for long sequences that
     /// fill the device.
     cost: usize,
 }
 
 const FORMS: &[Form] = &[
-    Form { dim: 64, warps: 4, units: 2, blocks: 3, varlen: false, causal: true, straddles: true, cost: 100 },
-    Form { dim: 64, warps: 4, units: 1, blocks: 5, varlen: true, causal: true, straddles: false, cost: 103 },
-    Form {
-        dim: 128,
-        warps: 8,
-        units: 1,
-        blocks: 2,
-        varlen: true,
-        causal: false,
-        straddles: false,
-        cost: 100,
-    },
-    Form { dim: 128, warps: 4, units: 1, blocks: 4, varlen: true, causal: true, straddles: false, cost: 103 },
+    Form { dim: 64, warps: 4, units: 2, blocks: 3, varlen: false, causal: true, stream_k: true, cost: 100 },
+    Form { dim: 64, warps: 4, units: 1, blocks: 5, varlen: true, causal: true, stream_k: false, cost: 103 },
+    Form { dim: 128, warps: 8, units: 1, blocks: 2, varlen: true, causal: false, stream_k: false, cost: 100 },
+    Form { dim: 128, warps: 4, units: 1, blocks: 4, varlen: true, causal: true, stream_k: false, cost: 103 },
 ];
 
 impl Form {
@@ -160,8 +151,8 @@ impl Form {
     }
 
     /// The fit of this form with runs of steps.
-    fn straddled(&self, straddle: Straddle) -> Fit {
-        Fit { straddle: Some(straddle), ..self.fit("n9.cu") }
+    fn stream_k(&self, stream_k: StreamK) -> Fit {
+        Fit { stream_k: Some(stream_k), ..self.fit("n9.cu") }
     }
 
     /// The fit of this form.
@@ -172,7 +163,7 @@ impl Form {
             keys: DENSE_TILE,
             paired: false,
             heavy_first: false,
-            straddle: None,
+            stream_k: None,
             source,
             defines: vec![
                 ("ROW_WARPS", self.warps),
@@ -210,26 +201,26 @@ fn dense(request: &Request, sms: usize) -> Option<Fit> {
 /// tiles.
 fn even(request: &Request, sms: usize) -> Option<Fit> {
     let dense = dense_form(request, sms)?;
-    let (form, straddle) = runs(request, sms)?;
-    let blocks = straddle.blocks.div_ceil(sms);
-    let steps = straddle.longest().saturating_add(SEAM_STEPS).saturating_mul(blocks);
+    let (form, stream_k) = runs(request, sms)?;
+    let blocks = stream_k.blocks.div_ceil(sms);
+    let steps = stream_k.longest().saturating_add(SEAM_STEPS).saturating_mul(blocks);
     let load = steps.saturating_mul(form.warps * form.units * form.cost);
-    let uneven = load < dense.load(request, sms).saturating_mul(straddle.steps);
-    uneven.then(|| form.straddled(straddle))
+    let uneven = load < dense.load(request, sms).saturating_mul(stream_k.steps);
+    uneven.then(|| form.stream_k(stream_k))
 }
 
 /// The form that supports runs of steps, and the runs. Masks, partial tiles of keys, negative scales and
 /// scales finer than per head would need registers in the main loop, so other blocks handle them.
-fn runs(request: &Request, sms: usize) -> Option<(&'static Form, Straddle)> {
+fn runs(request: &Request, sms: usize) -> Option<(&'static Form, StreamK)> {
     let shape = &request.shape;
     let plain = shape.is_equal()
         && request.mask == Mask::Full
         && shape.max_keys().is_multiple_of(DENSE_TILE)
         && request.softmax_scale() >= 0.0
         && !has_fine_scales(request);
-    let form = FORMS.iter().find(|form| plain && form.dim == shape.dim && form.straddles)?;
-    let straddle = Straddle::new(shape, form.rows(), DENSE_TILE, sms.saturating_mul(form.blocks))?;
-    Some((form, straddle))
+    let form = FORMS.iter().find(|form| plain && form.dim == shape.dim && form.stream_k)?;
+    let stream_k = StreamK::new(shape, form.rows(), DENSE_TILE, sms.saturating_mul(form.blocks))?;
+    Some((form, stream_k))
 }
 
 /// A choice of units, and the resulting load of the busiest multiprocessor.

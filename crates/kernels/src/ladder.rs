@@ -52,8 +52,8 @@ pub enum Cut {
     /// for more warps.
     Dense,
     /// As [`Cut::Dense`], but where rows fill the device unevenly and there is no mask: equal runs of steps
-    /// ([`crate::straddle`]).
-    Straddled,
+    /// ([`crate::stream_k`]).
+    StreamK,
 }
 
 /// Features beyond sequences of equal length with one scale per head.
@@ -268,9 +268,9 @@ pub const LADDER: &[Rung] = &[
     },
     Rung {
         id: "n9",
-        name: "n9-straddle",
+        name: "n9-stream-k",
         change: "where tiles of rows fill the device unevenly, stream-K: equal runs of steps, and tiles shared by two blocks",
-        cut: Cut::Straddled,
+        cut: Cut::StreamK,
         arithmetic: Arithmetic::N9,
         ..N5
     },

@@ -65,7 +65,7 @@ pub mod params;
 pub mod plan;
 pub mod problem;
 pub mod source;
-pub mod straddle;
+pub mod stream_k;
 pub mod tensor;
 pub mod tolerance;
 

@@ -14,7 +14,7 @@ use crate::oracle::bitwise::{Arithmetic, Parts};
 use crate::params::{Operand, Params, Strides, narrow};
 use crate::problem::{Granularity, Layout, Mask, Shape};
 use crate::source;
-use crate::straddle::Straddle;
+use crate::stream_k::StreamK;
 use warpproof_launch::Geometry;
 
 /// A request for attention. [`Request::new`] sets the defaults.
@@ -195,9 +195,9 @@ impl Plan {
 
     /// As [`Plan::new`], but a rung that supports stream-K gives its blocks equal runs of steps even if that
     /// is not predicted to be faster. Tests use it to run stream-K on problems of any size.
-    pub fn straddled(request: &Request, device: &Device) -> Result<Plan, PlanError> {
+    pub fn stream_k(request: &Request, device: &Device) -> Result<Plan, PlanError> {
         Plan::cut(request, device, |rung, packed| {
-            let fit = (!packed && rung.cut == Cut::Straddled).then(|| Fit::straddled(request, device));
+            let fit = (!packed && rung.cut == Cut::StreamK).then(|| Fit::stream_k(request, device));
             let what = || "stream-K (equal runs of steps) for this request".to_owned();
             fit.flatten().ok_or_else(|| PlanError::Unsupported { rung: rung.name, what: what() })
         })
@@ -249,19 +249,19 @@ impl Plan {
         } else {
             (shape.max_queries(), shape.heads)
         };
-        let grid = match &fit.straddle {
-            Some(straddle) => [straddle.blocks, 1, 1],
+        let grid = match &fit.stream_k {
+            Some(stream_k) => [stream_k.blocks, 1, 1],
             None if fit.heavy_first => [heads, rows.div_ceil(rows_of_tile), shape.batch()],
             None => [rows.div_ceil(rows_of_tile), heads, shape.batch() * splits],
         };
         let geometry = Geometry { grid: extents(grid)?, block: fit.threads, shared: 0 };
         let mut steps = vec![Step { kernel: "attention", geometry }];
         let (mut workspace, mut counters) = (0, 0);
-        if let Some(straddle) = &fit.straddle {
+        if let Some(stream_k) = &fit.stream_k {
             // Per block: one counter per warp, padded to 128 bytes, then the sums of both sides.
             let warps = usize::try_from(fit.threads / WARP).unwrap_or(usize::MAX);
-            counters = (straddle.blocks * warps).next_multiple_of(32) * size_of::<u32>();
-            workspace = counters + straddle.blocks * 2 * fit.rows * (shape.dim + 2) * size_of::<f32>();
+            counters = (stream_k.blocks * warps).next_multiple_of(32) * size_of::<u32>();
+            workspace = counters + stream_k.blocks * 2 * fit.rows * (shape.dim + 2) * size_of::<f32>();
         }
         if split.is_some() {
             let grid = extents([shape.max_queries(), shape.heads, shape.batch()])?;
@@ -284,12 +284,12 @@ impl Plan {
             queries: narrow(shape.max_queries()),
             keys: narrow(shape.max_keys()),
             lse_rows: narrow(shape.max_queries()),
-            tiles_per_split: narrow(match &fit.straddle {
-                Some(straddle) => straddle.run,
+            tiles_per_split: narrow(match &fit.stream_k {
+                Some(stream_k) => stream_k.run,
                 None => split.unwrap_or(if fit.paired { tiles.div_ceil(2) } else { tiles }),
             }),
             batches: narrow(shape.batch()),
-            splits: narrow(fit.straddle.map_or(splits, |straddle| straddle.per)),
+            splits: narrow(fit.stream_k.map_or(splits, |stream_k| stream_k.per)),
             factor,
             ..Params::default()
         };
@@ -319,8 +319,8 @@ impl Plan {
 
     /// The parts of the key tiles that blocks or warps sum separately before they are merged.
     pub fn tiles_apart(&self) -> Parts {
-        if let Some(straddle) = self.fit.straddle {
-            return Parts::Straddled(straddle);
+        if let Some(stream_k) = self.fit.stream_k {
+            return Parts::StreamK(stream_k);
         }
         if self.is_split() || self.fit.paired {
             return Parts::Tiles(usize::try_from(self.params.tiles_per_split).unwrap_or(usize::MAX));
@@ -342,23 +342,23 @@ impl Plan {
         let [x, y, z] = self.steps.first().map_or([0; 3], |step| step.geometry.grid);
         let blocks = (0..z).flat_map(move |z| (0..y).flat_map(move |y| (0..x).map(move |x| [x, y, z])));
         blocks.flat_map(move |block| {
-            let runs = self.fit.straddle.iter().flat_map(move |straddle| self.runs(straddle, block));
+            let runs = self.fit.stream_k.iter().flat_map(move |stream_k| self.runs(stream_k, block));
             self.work(block).into_iter().chain(runs)
         })
     }
 
     /// The work of a block that takes a run of steps. The first block takes the last run.
-    fn runs<'a>(&'a self, straddle: &'a Straddle, block: [u32; 3]) -> impl Iterator<Item = BlockWork> + 'a {
+    fn runs<'a>(&'a self, stream_k: &'a StreamK, block: [u32; 3]) -> impl Iterator<Item = BlockWork> + 'a {
         let index = usize::try_from(block[0]).unwrap_or(usize::MAX);
-        let runs = straddle.blocks.checked_sub(index.saturating_add(1));
-        runs.into_iter().flat_map(|run| straddle.pieces(run)).map(move |(tile, steps)| {
+        let runs = stream_k.blocks.checked_sub(index.saturating_add(1));
+        runs.into_iter().flat_map(|run| stream_k.pieces(run)).map(move |(tile, steps)| {
             let (head, first) =
-                (tile / straddle.tiles_of_head, tile % straddle.tiles_of_head * straddle.rows);
-            let end = self.request.shape.max_queries().min(first + straddle.rows);
+                (tile / stream_k.tiles_of_head, tile % stream_k.tiles_of_head * stream_k.rows);
+            let end = self.request.shape.max_queries().min(first + stream_k.rows);
             BlockWork {
                 block,
-                batch: head / straddle.heads,
-                head: head % straddle.heads,
+                batch: head / stream_k.heads,
+                head: head % stream_k.heads,
                 rows: (first, end),
                 keys: (steps.start * self.fit.keys, steps.end * self.fit.keys),
             }
@@ -367,7 +367,7 @@ impl Plan {
 
     /// The work of a block of the first step that has one tile of rows.
     fn work(&self, block: [u32; 3]) -> Option<BlockWork> {
-        if self.fit.straddle.is_some() {
+        if self.fit.stream_k.is_some() {
             return None;
         }
         let shape = &self.request.shape;

@@ -2,7 +2,7 @@
 //! tolerance of the formats, and the bits equal the oracle's. `cargo xtask attention` does the same at full
 //! size.
 
-mod straddle;
+mod stream_k;
 mod study;
 
 use std::collections::BTreeSet;

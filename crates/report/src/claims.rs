@@ -22,7 +22,7 @@ use std::rc::Rc;
 use warpproof_evidence::hash::Hash;
 use warpproof_evidence::record::{Body, FigureKind};
 use warpproof_evidence::vocabulary as name;
-use warpproof_speed::Reduction;
+use warpproof_speed::LatencyReduction;
 use written::{Dimension, Written};
 
 /// What to check.
@@ -162,7 +162,7 @@ impl Claims {
                     }
                     let words: Rc<[String]> = words.into();
                     let shown = match &*figure.unit {
-                        "" if reduction => format!("{} of {}", Reduction(value), figure.name),
+                        "" if reduction => format!("{} of {}", LatencyReduction(value), figure.name),
                         "" => format!("{} of {}", super::number::shown(value), figure.name),
                         unit => format!("{} {unit} of {}", super::number::shown(value), figure.name),
                     };

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use warpproof_evidence::hash::Hash;
 use warpproof_evidence::record::{Body, Figure, FigureKind, Threshold};
 use warpproof_evidence::vocabulary as name;
-use warpproof_speed::Reduction;
+use warpproof_speed::LatencyReduction;
 
 /// The source of a number: one place of one record, or two places and a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,7 +118,7 @@ impl Source {
                         "latency that compares with its baseline".into(),
                     ));
                 }
-                let reduction = Reduction::of(one.value.get(), other.value.get());
+                let reduction = LatencyReduction::of(one.value.get(), other.value.get());
                 Ok(number(reduction.0, "", Some(one.kind), true))
             }
             Self::Count { records } => {
@@ -165,7 +165,7 @@ impl Number {
     /// The number and its unit, for display.
     pub fn shown(&self) -> String {
         if self.reduction {
-            return Reduction(self.value).to_string();
+            return LatencyReduction(self.value).to_string();
         }
         let value = shown(self.value);
         match &*self.unit {

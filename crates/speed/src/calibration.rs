@@ -7,7 +7,7 @@ use super::{
     clock::{Clock, ClockError, Origin, Sample, Side},
     comparison::Comparison,
     interval::{deviation, mean, median, normal_quantile},
-    judgement::{Outcome, Reduction},
+    judgement::{LatencyReduction, Outcome},
     plan::{Plan, SpeedError, measure},
     random::Random,
 };
@@ -63,7 +63,7 @@ pub fn calibrate(clock: &mut dyn Clock, plan: &Plan, runs: u32) -> Result<Calibr
     for _ in 0..runs {
         let plan = plan.with_seed(seeds.bits());
         let comparison = Comparison::of(&measure(&mut clock, &plan)?, &plan);
-        let judgement = comparison.judge(Reduction(0.0), None);
+        let judgement = comparison.judge(LatencyReduction(0.0), None);
         improved += u32::from(judgement.outcome == Outcome::Improved);
         told_apart += u32::from(judgement.outcome != Outcome::Inconclusive);
         if let Some(reduction) = comparison.reduction {
@@ -148,7 +148,7 @@ mod tests {
         let mut clock = Synthetic::new(truth, 1);
         let comparison = Comparison::of(&measure(&mut clock, &Plan::default()).unwrap(), &Plan::default());
         let mut calibration = calibrate(&mut clock, &Plan::default(), 20).unwrap();
-        let judge = |calibration: &Calibration| comparison.judge(Reduction(0.05), Some(calibration));
+        let judge = |calibration: &Calibration| comparison.judge(LatencyReduction(0.05), Some(calibration));
         assert_eq!(judge(&calibration).outcome, Outcome::Improved);
         calibration.told_apart = 6;
         calibration.rate = wilson(6, 20, 1.96);

@@ -15,9 +15,9 @@ use super::{
 /// (baseline − candidate) / baseline: the only unit of speed. Prints as "−45.3 % latency (1.83×)".
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Reduction(pub f64);
+pub struct LatencyReduction(pub f64);
 
-impl Reduction {
+impl LatencyReduction {
     /// From two latencies in the same unit.
     #[must_use]
     pub fn of(baseline: f64, candidate: f64) -> Self {
@@ -42,7 +42,7 @@ impl Reduction {
     }
 }
 
-impl fmt::Display for Reduction {
+impl fmt::Display for LatencyReduction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} latency ({:.2}×)", self.percent(), self.speed_up())
     }
@@ -77,11 +77,11 @@ pub enum Reason {
     /// The threshold lies in the interval.
     Straddles {
         /// Ends of the interval of the reduction.
-        low: Reduction,
+        low: LatencyReduction,
         /// Likewise.
-        high: Reduction,
+        high: LatencyReduction,
         /// The threshold.
-        threshold: Reduction,
+        threshold: LatencyReduction,
     },
     /// The sides differ by one tick or less.
     WithinOneTick {
@@ -230,7 +230,7 @@ pub struct Judgement {
     /// The decision.
     pub outcome: Outcome,
     /// The required reduction.
-    pub threshold: Reduction,
+    pub threshold: LatencyReduction,
     /// Level of the interval.
     pub confidence: f64,
     /// The reduction with its interval; `None` with too few blocks.
@@ -241,9 +241,9 @@ pub struct Judgement {
 
 impl Judgement {
     /// Gains above this are excluded at the level of the interval; a valid negative states it.
-    pub fn excluded(&self) -> Option<Reduction> {
+    pub fn excluded(&self) -> Option<LatencyReduction> {
         match (self.outcome, self.reduction) {
-            (Outcome::NotImproved, Some(interval)) => Some(Reduction(interval.high)),
+            (Outcome::NotImproved, Some(interval)) => Some(LatencyReduction(interval.high)),
             _ => None,
         }
     }
@@ -256,10 +256,10 @@ impl fmt::Display for Judgement {
             write!(
                 f,
                 ": {}, {:.0} % interval {} to {}, threshold {}",
-                Reduction(interval.estimate),
+                LatencyReduction(interval.estimate),
                 self.confidence * 100.0,
-                Reduction(interval.low).percent(),
-                Reduction(interval.high).percent(),
+                LatencyReduction(interval.low).percent(),
+                LatencyReduction(interval.high).percent(),
                 self.threshold.percent()
             )?;
         }
@@ -279,7 +279,7 @@ impl fmt::Display for Judgement {
 
 impl Comparison {
     /// The outcome against a threshold, using the machine's calibration if given.
-    pub fn judge(&self, threshold: Reduction, calibration: Option<&Calibration>) -> Judgement {
+    pub fn judge(&self, threshold: LatencyReduction, calibration: Option<&Calibration>) -> Judgement {
         let mut reasons = self.unfit();
         if let Some(calibration) = calibration
             && calibration.alarming()
@@ -336,7 +336,12 @@ impl Comparison {
         reasons
     }
 
-    fn against(&self, reduction: Interval, threshold: Reduction, reasons: &mut Vec<Reason>) -> Outcome {
+    fn against(
+        &self,
+        reduction: Interval,
+        threshold: LatencyReduction,
+        reasons: &mut Vec<Reason>,
+    ) -> Outcome {
         let tick_ps = self.resolution.tick_ps;
         let batch_ps = self.baseline.p50_ns * f64::from(self.launches) * 1e3;
         let within = Reason::WithinOneTick { tick_ps, share: self.resolution.share_of(batch_ps) };
@@ -352,8 +357,8 @@ impl Comparison {
             return Outcome::Improved;
         }
         reasons.push(Reason::Straddles {
-            low: Reduction(reduction.low),
-            high: Reduction(reduction.high),
+            low: LatencyReduction(reduction.low),
+            high: LatencyReduction(reduction.high),
             threshold,
         });
         let decided = self.ratio.is_some_and(|ratio| !ratio.map(|ratio| 1.0 - ratio).contains(threshold.0));
@@ -377,10 +382,10 @@ mod tests {
 
     #[test]
     fn one_definition_and_one_way_to_print_it() {
-        assert_eq!(Reduction::of(1000.0, 547.0).to_string(), "−45.3 % latency (1.83×)");
-        assert_eq!(Reduction::of(100.0, 113.8).to_string(), "+13.8 % latency (0.88×)");
-        assert_eq!(Reduction(0.0002).to_string(), "0.0 % latency (1.00×)");
-        assert_eq!(Reduction(-0.0002).percent(), "0.0 %");
+        assert_eq!(LatencyReduction::of(1000.0, 547.0).to_string(), "−45.3 % latency (1.83×)");
+        assert_eq!(LatencyReduction::of(100.0, 113.8).to_string(), "+13.8 % latency (0.88×)");
+        assert_eq!(LatencyReduction(0.0002).to_string(), "0.0 % latency (1.00×)");
+        assert_eq!(LatencyReduction(-0.0002).percent(), "0.0 %");
     }
 
     #[test]

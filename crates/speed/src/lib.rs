@@ -13,7 +13,7 @@
 //!    can detect.
 //! 5. [`Comparison::judge`] gives one of three outcomes against a threshold, with its reasons as text.
 //!
-//! The unit is the **latency reduction**, (baseline − candidate) / baseline, everywhere: [`Reduction`].
+//! The unit is the **latency reduction**, (baseline − candidate) / baseline, everywhere: [`LatencyReduction`].
 //!
 //! This crate does no input or output, and nothing is random without a seed: the same samples and the same plan give
 //! the same outcome.
@@ -35,7 +35,7 @@ pub use calibration::{Calibration, calibrate};
 pub use clock::{Clock, ClockError, Origin, Reading, Sample, Side};
 pub use comparison::{Comparison, Spread};
 pub use interval::{Interval, MINIMUM_BLOCKS, bootstrap};
-pub use judgement::{Judgement, Outcome, Reason, Reduction};
+pub use judgement::{Judgement, LatencyReduction, Outcome, Reason};
 pub use plan::{Block, Budget, Measurement, Plan, SpeedError, measure};
 pub use random::Random;
 pub use stability::{Readings, Shift, Stability, Trend};

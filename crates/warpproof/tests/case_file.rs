@@ -16,7 +16,7 @@ use warpproof_evidence::hash::Hash;
 use warpproof_evidence::ledger::Ledger;
 use warpproof_evidence::record::{Body, Figure, FigureKind, Grade, Outcome, Stage, StepRecord, Verdict};
 use warpproof_evidence::vocabulary as name;
-use warpproof_gate::session::{Event, Judged, Options, Report, Session};
+use warpproof_gate::session::{Event, Judged, Options, RunSummary, Session};
 use warpproof_gate::stage::{Bench, Clocks, Profiled, Side as Program};
 use warpproof_gpu::Identity;
 use warpproof_report::{self, Evidence, Refusal, Subject, ViewError};
@@ -103,7 +103,7 @@ impl Desk {
         fs::write(self.folder.path().join(name), text).unwrap();
     }
 
-    fn run(&self, text: &str, clocks: Option<&dyn Clocks>) -> Report {
+    fn run(&self, text: &str, clocks: Option<&dyn Clocks>) -> RunSummary {
         self.run_in(self.folder.path(), text, clocks, &Options::default(), &|_, _| {})
     }
 
@@ -114,7 +114,7 @@ impl Desk {
         clocks: Option<&dyn Clocks>,
         options: &Options,
         tell: &(dyn Fn(&Event<'_>, &AtomicBool) + Sync),
-    ) -> Report {
+    ) -> RunSummary {
         let task = Task::parse(text).unwrap();
         let stop = AtomicBool::new(false);
         let session = Session {
@@ -135,17 +135,17 @@ impl Desk {
 }
 
 #[track_caller]
-fn of<'r>(report: &'r Report, candidate: &str) -> &'r Judged {
+fn of<'r>(report: &'r RunSummary, candidate: &str) -> &'r Judged {
     report.judged.iter().find(|one| one.candidate == candidate).unwrap()
 }
 
 #[track_caller]
-fn verdict(report: &Report, candidate: &str) -> Verdict {
+fn verdict(report: &RunSummary, candidate: &str) -> Verdict {
     of(report, candidate).decision.as_ref().unwrap().verdict
 }
 
 #[track_caller]
-fn step<'r>(report: &'r Report, candidate: &str, stage: Stage) -> &'r StepRecord {
+fn step<'r>(report: &'r RunSummary, candidate: &str, stage: Stage) -> &'r StepRecord {
     of(report, candidate).steps.iter().find(|step| step.stage == stage).unwrap()
 }
 

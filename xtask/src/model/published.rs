@@ -14,7 +14,7 @@ pub(super) enum Role {
 
 /// The memory level in which loads find their data.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(super) enum MemoryLevel {
     /// Shared memory without conflicts, or the L1 cache.
     Near,
     /// Shared memory with a bank conflict of this many ways.
@@ -48,7 +48,7 @@ pub(super) struct Figure {
     pub(super) blocks: u32,
     /// Whether all multiprocessors run and share the memory.
     pub(super) everywhere: bool,
-    pub(super) place: Place,
+    pub(super) place: MemoryLevel,
     pub(super) unit: Unit,
     pub(super) published: f64,
     pub(super) role: Role,
@@ -93,7 +93,7 @@ const fn chain(
         warps: 1,
         blocks: 1,
         everywhere: false,
-        place: Place::Near,
+        place: MemoryLevel::Near,
         unit: Unit::Cycles,
         published,
         role: Role::Test,
@@ -119,7 +119,7 @@ const fn rate(
         warps: 8,
         blocks: 4,
         everywhere: true,
-        place: Place::Near,
+        place: MemoryLevel::Near,
         unit,
         published,
         role: Role::Test,
@@ -128,7 +128,7 @@ const fn rate(
 }
 
 impl Figure {
-    const fn at(self, place: Place) -> Self {
+    const fn at(self, place: MemoryLevel) -> Self {
         Self { place, ..self }
     }
 
@@ -160,8 +160,8 @@ pub(super) const ROWS: &[Figure] = &[
     chain("ldg_chain", "a100", "cycles, L1", 32, 33.0, ABDELKHALIK),
     chain("ldg_chain", "a100", "cycles, L1", 32, 37.9, LUO),
     chain("ldg_chain", "rtx4090", "cycles, L1", 32, 43.4, LUO),
-    chain("ldg_chain", "rtx4090", "cycles, L2", 32, 273.0, LUO).at(Place::L2),
-    chain("ldg_chain", "rtx4090", "cycles, DRAM", 32, 541.5, LUO).at(Place::Dram),
+    chain("ldg_chain", "rtx4090", "cycles, L2", 32, 273.0, LUO).at(MemoryLevel::L2),
+    chain("ldg_chain", "rtx4090", "cycles, DRAM", 32, 541.5, LUO).at(MemoryLevel::Dram),
     rate("ffma_rate", "rtx4090", "TFLOP/s", 64, Unit::Tera(64.0), 77.0, CLPEAK),
     rate("imad_rate", "rtx4090", "TOP/s", 64, Unit::Tera(64.0), 40.8, CLPEAK),
     rate("dfma_rate", "rtx4090", "TFLOP/s", 16, Unit::Tera(64.0), 1.36, CLPEAK),
@@ -172,43 +172,45 @@ pub(super) const ROWS: &[Figure] = &[
     rate("ldg_wide_rate", "rtx4090", "B/clk, L1", 8, Unit::PerClock(512.0), 121.2, LUO),
     rate("ldg_wide_rate", "a100", "B/clk, L1", 8, Unit::PerClock(512.0), 106.8, LUO),
     rate("ldg_wide_rate", "h100", "B/clk, L1", 8, Unit::PerClock(512.0), 124.1, LUO),
-    rate("ldg_wide_rate", "rtx4090", "B/clk, L2", 8, Unit::PerClock(512.0), 13.3, LUO).at(Place::L2),
-    rate("ldg_wide_rate", "rtx4090", "GB/s, DRAM", 8, Unit::Gigabytes(512.0), 929.8, LUO).at(Place::Dram),
-    rate("ldg_wide_rate", "rtx4090", "GB/s, DRAM", 8, Unit::Gigabytes(512.0), 921.3, CLPEAK).at(Place::Dram),
-    rate("ldg_wide_rate", "a100", "GB/s, DRAM", 8, Unit::Gigabytes(512.0), 1407.2, LUO).at(Place::Dram),
+    rate("ldg_wide_rate", "rtx4090", "B/clk, L2", 8, Unit::PerClock(512.0), 13.3, LUO).at(MemoryLevel::L2),
+    rate("ldg_wide_rate", "rtx4090", "GB/s, DRAM", 8, Unit::Gigabytes(512.0), 929.8, LUO)
+        .at(MemoryLevel::Dram),
+    rate("ldg_wide_rate", "rtx4090", "GB/s, DRAM", 8, Unit::Gigabytes(512.0), 921.3, CLPEAK)
+        .at(MemoryLevel::Dram),
+    rate("ldg_wide_rate", "a100", "GB/s, DRAM", 8, Unit::Gigabytes(512.0), 1407.2, LUO).at(MemoryLevel::Dram),
     chain("mufu_chain", "rtx3090", "cycles", 32, 20.0, ACCEL_30).anchor(),
     chain("mufu_chain", "a100", "cycles", 32, 23.0, ACCEL_80).anchor(),
     chain("dfma_chain", "h100", "cycles", 32, 8.0, ACCEL_90).anchor(),
     chain("ldg_chain", "a100", "cycles, L1", 32, 36.0, BENCHES).anchor(),
-    chain("ldg_chain", "a100", "cycles, L2", 32, 213.0, BENCHES).at(Place::L2).anchor(),
-    chain("ldg_chain", "a100", "cycles, DRAM", 32, 573.8, BENCHES).at(Place::Dram).anchor(),
+    chain("ldg_chain", "a100", "cycles, L2", 32, 213.0, BENCHES).at(MemoryLevel::L2).anchor(),
+    chain("ldg_chain", "a100", "cycles, DRAM", 32, 573.8, BENCHES).at(MemoryLevel::Dram).anchor(),
     chain("ldg_chain", "h100", "cycles, L1", 32, 34.2, BENCHES).anchor(),
-    chain("ldg_chain", "h100", "cycles, L2", 32, 265.5, BENCHES).at(Place::L2).anchor(),
-    chain("ldg_chain", "h100", "cycles, DRAM", 32, 652.4, BENCHES).at(Place::Dram).anchor(),
+    chain("ldg_chain", "h100", "cycles, L2", 32, 265.5, BENCHES).at(MemoryLevel::L2).anchor(),
+    chain("ldg_chain", "h100", "cycles, DRAM", 32, 652.4, BENCHES).at(MemoryLevel::Dram).anchor(),
     chain("ldg_chain", "l40s", "cycles, L1", 32, 36.0, BENCHES).anchor(),
-    chain("ldg_chain", "l40s", "cycles, L2", 32, 276.5, BENCHES).at(Place::L2).anchor(),
-    chain("ldg_chain", "l40s", "cycles, DRAM", 32, 631.5, BENCHES).at(Place::Dram).anchor(),
+    chain("ldg_chain", "l40s", "cycles, L2", 32, 276.5, BENCHES).at(MemoryLevel::L2).anchor(),
+    chain("ldg_chain", "l40s", "cycles, DRAM", 32, 631.5, BENCHES).at(MemoryLevel::Dram).anchor(),
     rate("ldg_wide_rate", "a100", "B/clk, L2", 8, Unit::PerClock(512.0), 35.6, BENCHES_L2)
-        .at(Place::L2)
+        .at(MemoryLevel::L2)
         .peak(),
     rate("ldg_wide_rate", "rtx3090", "B/clk, L2", 8, Unit::PerClock(512.0), 16.6, BENCHES_L2)
-        .at(Place::L2)
+        .at(MemoryLevel::L2)
         .peak(),
     chain("qmma_chain", "l4", "cycles", 16, 24.0, PTXAS).anchor(),
     rate("mufu_rate", "l4", "per clk", 32, Unit::PerClock(32.0), 16.0, THROUGHPUT).peak(),
     rate("hmma_rate", "rtx3090", "FMA/clk", 16, Unit::PerClock(2048.0), 256.0, ACCEL_30).peak(),
     rate("qmma_rate", "rtx4090", "TFLOP/s", 16, Unit::Tera(8192.0), 330.3, ADA).peak(),
     rate("lds_rate", "l4", "B/clk, 2 ways", 8, Unit::PerClock(128.0), 64.0, GUIDE)
-        .at(Place::Conflicts(2.0))
+        .at(MemoryLevel::Conflicts(2.0))
         .anchor(),
     rate("lds_rate", "l4", "B/clk, 4 ways", 8, Unit::PerClock(128.0), 32.0, GUIDE)
-        .at(Place::Conflicts(4.0))
+        .at(MemoryLevel::Conflicts(4.0))
         .anchor(),
     rate("lds_rate", "l4", "B/clk, 8 ways", 8, Unit::PerClock(128.0), 16.0, GUIDE)
-        .at(Place::Conflicts(8.0))
+        .at(MemoryLevel::Conflicts(8.0))
         .anchor(),
     rate("lds_rate", "l4", "B/clk, 32 ways", 8, Unit::PerClock(128.0), 4.0, GUIDE)
-        .at(Place::Conflicts(32.0))
+        .at(MemoryLevel::Conflicts(32.0))
         .anchor(),
-    rate("ldg_wide_rate", "l4", "B/clk, L2", 8, Unit::PerClock(512.0), 16.0, L40).at(Place::L2).peak(),
+    rate("ldg_wide_rate", "l4", "B/clk, L2", 8, Unit::PerClock(512.0), 16.0, L40).at(MemoryLevel::L2).peak(),
 ];

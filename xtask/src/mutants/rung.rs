@@ -51,7 +51,7 @@ fn launches(rung: &Rung) -> (u32, Vec<(usize, usize)>) {
         Cut::Dense => (2, vec![(400, 280), (390, 2), (512, 64), (385, 40)]),
         // Two tiles of rows over three blocks; the second block has a part of both. The last tile first has two rows, then all.
         // Then one tile over two blocks, with one step for each, and with several.
-        Cut::Straddled => (1, vec![(130, 160), (256, 96), (128, 64), (17, 192)]),
+        Cut::StreamK => (1, vec![(130, 160), (256, 96), (128, 64), (17, 192)]),
     }
 }
 
@@ -62,14 +62,14 @@ impl RungLaunch {
         let (multiprocessors, sizes) = launches(rung);
         device.multiprocessors.value = multiprocessors;
         // A stream-K rung falls back to the program of the previous rung if there is a mask, and at these sizes unless it is forced.
-        let straddled = rung.cut == Cut::Straddled;
-        let plan = if straddled { Plan::straddled } else { Plan::new };
+        let stream_k = rung.cut == Cut::StreamK;
+        let plan = if stream_k { Plan::stream_k } else { Plan::new };
         let mut launches = Vec::new();
         for (queries, keys) in sizes {
             let request = Request {
                 rung: Some(rung.id.to_owned()),
                 format: rung.formats.first().copied().unwrap_or(Format::E4m3),
-                mask: if rung.can(Feature::Causal) && !straddled { Mask::Causal } else { Mask::Full },
+                mask: if rung.can(Feature::Causal) && !stream_k { Mask::Causal } else { Mask::Full },
                 lse: rung.can(Feature::Lse),
                 splits: Splits::None,
                 ..Request::new(Shape::equal(1, 1, 1, 64).with(vec![Lengths { queries, keys }]))

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::{In, Out, SYMBOLS, driver};
+use super::{In, Out, SYMBOLS, driver, idle};
 use crate::abi::{ANSWERS, Error};
 
 /// The API version that the library reports: CUDA 12.9.
@@ -148,4 +148,11 @@ api! {
 #[unsafe(no_mangle)]
 pub extern "C" fn warpproof_driver() -> u32 {
     1
+}
+
+/// Begins the report of a part of this process, such as one test: findings that recur are reported again, `WARPPROOF_CHECKS`,
+/// `WARPPROOF_SCHEDULES` and `WARPPROOF_FAIL` are read again, and contexts forget their errors. Waits for running kernels.
+#[unsafe(no_mangle)]
+pub extern "C" fn warpproof_begin_report() {
+    idle().begin_report(crate::settings::Settings::from_env());
 }

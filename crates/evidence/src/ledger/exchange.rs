@@ -5,7 +5,7 @@
 
 use super::line::Fault;
 use super::segment::{self, Before, EXTENSION};
-use super::{Ledger, LedgerError, Parents, Place, Problem, Record};
+use super::{Ledger, LedgerError, Parents, Problem, Record, RecordPlace};
 use std::fs::{self, File};
 use std::io::Read;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub fn read_segment(id: &str, text: &[u8]) -> Result<Vec<Record>, Problem> {
         if line.len() > super::MAX_LINE {
             return Err(wrong(Fault::TooLong));
         }
-        let place = Place { segment: Arc::clone(&name), line: number, offset, bytes: line.len() };
+        let place = RecordPlace { segment: Arc::clone(&name), line: number, offset, bytes: line.len() };
         let (record, own) = Record::read(line, place).map_err(wrong)?;
         if let Some(fault) = segment::misplaced(&before, &record.parents, own, id) {
             return Err(wrong(fault));

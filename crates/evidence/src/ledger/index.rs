@@ -1,6 +1,6 @@
 //! An index of all records, built in one pass.
 
-use super::{Ledger, LedgerError, MAX_AMBIGUOUS, MIN_PREFIX, Place, Record};
+use super::{Ledger, LedgerError, MAX_AMBIGUOUS, MIN_PREFIX, Record, RecordPlace};
 use crate::hash::Hash;
 use crate::record::{Body, NoteRecord, Outcome};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The names and places of all records. Bodies are not held; [`Ledger::read`] fetches one.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
-    records: BTreeMap<Hash, Place>,
+    records: BTreeMap<Hash, RecordPlace>,
     /// For each key its newest step; a failed step stays, whatever follows it.
     steps: BTreeMap<Hash, (Hash, bool)>,
     verdicts: BTreeMap<String, Vec<Hash>>,
@@ -82,7 +82,7 @@ impl Index {
     }
 
     /// Where a record is.
-    pub fn place(&self, hash: &Hash) -> Option<&Place> {
+    pub fn place(&self, hash: &Hash) -> Option<&RecordPlace> {
         self.records.get(hash)
     }
 

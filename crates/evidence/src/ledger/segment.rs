@@ -17,7 +17,7 @@ const MAX_CHUNK: usize = 64 << 10;
 
 /// Where a record is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RecordPlace {
     /// The segment's name.
     pub segment: Arc<str>,
     /// The line, from 1.
@@ -192,7 +192,7 @@ impl Segment {
         let offset = self.lines.offset.saturating_add(length(range.start));
         let text = self.lines.buffer.get(range).unwrap_or_default();
         let place =
-            Place { segment: Arc::clone(&self.id), line: self.lines.number, offset, bytes: text.len() };
+            RecordPlace { segment: Arc::clone(&self.id), line: self.lines.number, offset, bytes: text.len() };
         let record = Record::read(text, place).and_then(|(record, segment)| {
             let fault = misplaced(&self.before, &record.parents, segment, &self.id);
             fault.map_or(Ok(record), Err)
@@ -210,7 +210,7 @@ impl Segment {
     }
 
     /// The hash at the end of each line up to `position`, unchecked, with its place; damaged lines have none.
-    pub(super) fn claimed(&self, position: u64, mut each: impl FnMut(Hash, Place)) {
+    pub(super) fn claimed(&self, position: u64, mut each: impl FnMut(Hash, RecordPlace)) {
         let mut lines = Lines::new(self.lines.path.clone());
         while lines.position() < position {
             match lines.next() {
@@ -219,7 +219,7 @@ impl Segment {
                     let text = lines.buffer.get(range).unwrap_or_default();
                     if let Some((hash, _)) = line::claimed(text) {
                         let (segment, line) = (Arc::clone(&self.id), lines.number);
-                        each(hash, Place { segment, line, offset, bytes: text.len() });
+                        each(hash, RecordPlace { segment, line, offset, bytes: text.len() });
                     }
                 }
                 Ok(Next::TooLong) => {}

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use super::store::Store;
-use super::{Judged, Report, SessionError, draw};
+use super::{Judged, RunSummary, SessionError, draw};
 use warpproof_evidence::hash::Hash;
 use warpproof_evidence::ledger::{Index, Ledger, LedgerError, Record, Tasks, utc};
 use warpproof_evidence::record::{Body, Invalid, RunRecord, StepRecord, VerdictRecord};
@@ -95,7 +95,7 @@ pub fn adopt(
     ledger: &Ledger,
     elsewhere: &[Elsewhere],
     arguments: Vec<String>,
-) -> Result<Report, SessionError> {
+) -> Result<RunSummary, SessionError> {
     let index = Index::new(ledger)?;
     let mut wanted = Vec::new();
     let records: Vec<Record> =
@@ -110,7 +110,7 @@ pub fn adopt(
     let (done, known) = (steps(false), steps(true));
     let chosen = wanted.first().and_then(|(_, own)| own.run.chosen.as_deref());
     let chosen = chosen.and_then(|text| u64::from_str_radix(text, 16).ok());
-    let report = |run: String, judged: Vec<Judged>, unchanged: bool| Report {
+    let report = |run: String, judged: Vec<Judged>, unchanged: bool| RunSummary {
         run,
         judged,
         done,

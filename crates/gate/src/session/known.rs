@@ -1,6 +1,6 @@
 //! Results of earlier runs in the ledger.
 
-use super::{Compiled, Judged, Report, Session, SessionError, decisive};
+use super::{Compiled, Judged, RunSummary, Session, SessionError, decisive};
 use warpproof_evidence::hash::Hash;
 use warpproof_evidence::ledger::{Index, Ledger, Tasks};
 use warpproof_evidence::record::{
@@ -60,7 +60,7 @@ pub(super) fn all(
     earlier: &[(Hash, RunRecord)],
     chosen: &[&Candidate],
     (keys, added): (&Keys, Option<u64>),
-) -> Result<Option<Report>, SessionError> {
+) -> Result<Option<RunSummary>, SessionError> {
     let everybody = session.in_order();
     let mut verdicts = Vec::new();
     let mut judged = Vec::new();
@@ -95,7 +95,7 @@ pub(super) fn all(
     // Reports show the newest run: if that is another one, write this one again.
     let newest = earlier.last().map(|(_, run)| run.run.clone());
     let all = newest.filter(|newest| judged.iter().all(|one| one.run == *newest));
-    Ok(all.map(|run| Report {
+    Ok(all.map(|run| RunSummary {
         run,
         judged,
         done: 0,

@@ -141,7 +141,7 @@ pub struct Judged {
 
 /// How a run ended.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct RunSummary {
     /// The run; if all candidates were known, the run that evaluated them last.
     pub run: String,
     /// The candidates, in the task's order.
@@ -160,7 +160,7 @@ pub struct Report {
     pub chosen: Option<u64>,
 }
 
-impl Report {
+impl RunSummary {
     /// The exit code of the run.
     pub fn exit_code(&self) -> u8 {
         let verdicts = self.judged.iter().map(|one| {
@@ -180,7 +180,7 @@ type Told<'t> = &'t (dyn Fn(Event<'_>) + Sync);
 
 impl Session<'_> {
     /// Takes candidates through the stages.
-    pub fn run(&self, options: &Options, tell: Told<'_>) -> Result<Report, SessionError> {
+    pub fn run(&self, options: &Options, tell: Told<'_>) -> Result<RunSummary, SessionError> {
         let index = Index::new(self.ledger)?;
         let earlier = known::runs(self.ledger, &index)?;
         let files = keys::files(self)?;
@@ -476,7 +476,7 @@ struct Slot<'a> {
 }
 
 impl Session<'_> {
-    fn conduct(&self, conduct: &Conduct<'_, '_>, tell: Told<'_>) -> Result<Report, SessionError> {
+    fn conduct(&self, conduct: &Conduct<'_, '_>, tell: Told<'_>) -> Result<RunSummary, SessionError> {
         let Conduct { compiled, keys, store, run, .. } = conduct;
         let mut slots: Vec<Slot<'_>> = Vec::new();
         let wanted = |one: &Candidate| conduct.judged.iter().any(|other| other.name == one.name);
@@ -577,7 +577,7 @@ impl Session<'_> {
         let place =
             |one: &Judged| self.task.candidates.iter().position(|other| other.name.value == one.candidate);
         judged.sort_by_key(place);
-        Ok(Report {
+        Ok(RunSummary {
             run: (*run).to_owned(),
             judged,
             done,

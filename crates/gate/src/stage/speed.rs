@@ -7,8 +7,8 @@ use super::{Bench, Built, Ending, Trouble, unfit};
 use warpproof_evidence::record::{Comparison as Op, Figure, FigureKind, Outcome};
 use warpproof_evidence::vocabulary as name;
 use warpproof_speed::{
-    self as speed, Budget, Clock, ClockError, Comparison, Judgement, Origin, Plan, Recorder, Reduction,
-    Sample, SpeedError, Spread, calibrate, measure,
+    self as speed, Budget, Clock, ClockError, Comparison, Judgement, LatencyReduction, Origin, Plan,
+    Recorder, Sample, SpeedError, Spread, calibrate, measure,
 };
 use warpproof_task::{Candidate, L2, Size, Timing};
 
@@ -139,7 +139,7 @@ pub(super) fn judge(
             } else {
                 None
             };
-            let judged = found.judge(Reduction(timing.reduction.value), calibration.as_ref());
+            let judged = found.judge(LatencyReduction(timing.reduction.value), calibration.as_ref());
             figures(&mut ending.figures, &found, &judged, timing, (&case, index == 0));
             if let Some(calibration) = &calibration {
                 let kind = kind_of(&found.origin);

@@ -15,7 +15,7 @@ use warpproof_evidence::hash::Hash;
 use warpproof_evidence::record::{Figure, FigureKind, Outcome, Stage, StepRecord, Verdict};
 use warpproof_evidence::verdict;
 use warpproof_evidence::vocabulary as name;
-use warpproof_speed::Reduction;
+use warpproof_speed::LatencyReduction;
 use warpproof_task::{Candidate, Space, Task};
 
 /// The stages that give the time of a variant.
@@ -184,7 +184,7 @@ pub struct Winner {
     #[serde(flatten)]
     pub score: Score,
     /// Compared with the candidate as the task has it: (start − winner) / start.
-    pub reduction: Option<Reduction>,
+    pub reduction: Option<LatencyReduction>,
     /// The gate's verdict on it.
     pub verdict: Option<Verdict>,
     /// Why.
@@ -467,7 +467,7 @@ impl<J: Judges> Tuning<'_, J> {
             candidate: won.candidate.clone(),
             settings: won.settings.clone(),
             score,
-            reduction: begun.map(|begun| Reduction::of(begun.us, score.us)),
+            reduction: begun.map(|begun| LatencyReduction::of(begun.us, score.us)),
             verdict: judged.decision.as_ref().map(|decision| decision.verdict),
             reason: judged.decision.map(|decision| decision.reason).unwrap_or_default(),
             run: judged.run,

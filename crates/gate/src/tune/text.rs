@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::search::{Basis, Score, Strategy};
 use super::study::{Evaluation, Standing, Study};
-use warpproof_speed::Reduction;
+use warpproof_speed::LatencyReduction;
 
 /// Variants of the table.
 const SHOWN: usize = 10;
@@ -117,7 +117,8 @@ fn table(out: &mut String, study: &Study) {
     out.push('\n');
     for (one, score) in &best {
         let change = study.start.filter(|start| start.basis == score.basis);
-        let change = change.map_or("–".to_owned(), |start| Reduction::of(start.us, score.us).percent());
+        let change =
+            change.map_or("–".to_owned(), |start| LatencyReduction::of(start.us, score.us).percent());
         // A bound is not a time: the kernel may take longer.
         let us = if score.basis == Basis::Bound {
             format!("≥ {:.3}", score.us)
@@ -148,7 +149,7 @@ fn worth(out: &mut String, study: &Study) {
     let wide = wide.max(title.len());
     let _ = writeln!(out, "{title:wide$}  variants  the best with it  the winner with it");
     let over = |us: Option<f64>| {
-        us.map_or("–".to_owned(), |us| match Reduction::of(winner.score.us, us).percent() {
+        us.map_or("–".to_owned(), |us| match LatencyReduction::of(winner.score.us, us).percent() {
             same if same == "0.0 %" => "the same".to_owned(),
             percent => format!("{us:.3} ({percent})"),
         })

@@ -23,7 +23,7 @@ use super::parallel;
 use crate::format::Format;
 use crate::inputs::{Inconsistent, consistent};
 use crate::problem::{BLOCK_ROWS, Granularity, Layout, Mask, Shape};
-use crate::straddle::Straddle;
+use crate::stream_k::StreamK;
 use crate::tensor::Quantized;
 use keys::{Keys, queries};
 use product::{Chain, Core, Eight, Half, ROWS, SIDE};
@@ -60,7 +60,7 @@ pub enum Parts {
     /// Into parts of this number of key tiles.
     Tiles(usize),
     /// At the boundaries between blocks; a step is a tile of keys.
-    Straddled(Straddle),
+    StreamK(StreamK),
 }
 
 /// How the keys of one row are divided.
@@ -78,8 +78,8 @@ impl Parts {
         match self {
             Parts::Whole => Division::Whole,
             Parts::Tiles(each) => Division::Each(*each),
-            Parts::Straddled(straddle) => {
-                straddle.cut(straddle.tile(batch, head, row)).map_or(Division::Whole, Division::At)
+            Parts::StreamK(stream_k) => {
+                stream_k.cut(stream_k.tile(batch, head, row)).map_or(Division::Whole, Division::At)
             }
         }
     }

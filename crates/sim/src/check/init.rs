@@ -75,7 +75,7 @@ pub(crate) struct Init {
 
 /// The instruction and the lanes of a use.
 #[derive(Clone, Copy)]
-struct Place {
+struct UsePlace {
     block: u32,
     warp: u32,
     pc: u32,
@@ -127,7 +127,7 @@ impl Init {
                         return;
                     }
                     reported |= lanes;
-                    let place = Place { block: issue.block, warp: issue.warp, pc: issue.pc, lanes };
+                    let place = UsePlace { block: issue.block, warp: issue.warp, pc: issue.pc, lanes };
                     report(context, raw_findings, *used, place, origin, None);
                 });
                 warp.registers.clear(*row, reported);
@@ -137,7 +137,7 @@ impl Init {
             && issue.exec == u32::MAX
         {
             if let Some((origin, lanes)) = warp.registers.multiply(facts, issue.pc, cold, shape) {
-                let place = Place { block: issue.block, warp: issue.warp, pc: issue.pc, lanes };
+                let place = UsePlace { block: issue.block, warp: issue.warp, pc: issue.pc, lanes };
                 report(context, raw_findings, Use::Matrix, place, origin, None);
                 for row in writes {
                     warp.registers.clear(*row, u32::MAX);
@@ -398,7 +398,8 @@ impl Init {
                     let lane = at(rest.trailing_zeros().min(31));
                     let group = lanes_of(rest).filter(|other| first(*other).alike(first(lane)));
                     let group = group.fold(0u32, |group, lane| group | 1 << lane);
-                    let place = Place { block: access.block, warp: access.warp, pc: access.pc, lanes: group };
+                    let place =
+                        UsePlace { block: access.block, warp: access.warp, pc: access.pc, lanes: group };
                     report(
                         context,
                         raw_findings,
@@ -450,7 +451,7 @@ impl Init {
             let lane = at(lanes.trailing_zeros().min(31));
             let byte = bytes[lane].trailing_zeros();
             let origin = origin_in_memory(&self.shared, &warp.local, access, lane, byte);
-            let place = Place { block: access.block, warp: access.warp, pc: access.pc, lanes };
+            let place = UsePlace { block: access.block, warp: access.warp, pc: access.pc, lanes };
             report(context, raw_findings, Use::Atomic, place, origin, None);
         }
     }
@@ -575,7 +576,7 @@ fn guarded(
     let lanes = registers.lanes(guard) & issue.here;
     let branch = facts.cold(issue.pc).is_some_and(|cold| cold.branch);
     registers.by_origin(guard, lanes, issue.pc, |lanes, origin| {
-        let place = Place { block: issue.block, warp: issue.warp, pc: issue.pc, lanes };
+        let place = UsePlace { block: issue.block, warp: issue.warp, pc: issue.pc, lanes };
         report(context, raw_findings, if branch { Use::Branch } else { Use::Condition }, place, origin, None);
     });
     registers.clear(guard, lanes);
@@ -592,7 +593,7 @@ fn report(
     context: &Context,
     raw_findings: &mut RawFindings,
     used: Use,
-    place: Place,
+    place: UsePlace,
     origin: Origin,
     address: Option<u64>,
 ) {

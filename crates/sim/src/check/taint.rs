@@ -78,7 +78,7 @@ enum Sink {
 
 /// The instruction and the lane of a use.
 #[derive(Clone, Copy)]
-struct Place {
+struct UsePlace {
     block: u32,
     warp: u32,
     pc: u32,
@@ -304,7 +304,7 @@ impl Taint {
         let (own, constant) = entrances.own(issue.pc);
         warp.access = None;
         let report = |raw_findings: &mut RawFindings, sink: Sink, value: Lane, lane: usize| {
-            let place = Place { block: issue.block, warp: issue.warp, pc: issue.pc, lane };
+            let place = UsePlace { block: issue.block, warp: issue.warp, pc: issue.pc, lane };
             add(context, entrances, raw_findings, sink, place, value, None);
         };
         let cold = facts.cold(issue.pc);
@@ -439,7 +439,7 @@ impl Taint {
         let mut reported = [false; 2];
         for lane in lanes_of(access.lanes) {
             let chosen = pending.map_or(Lane::CLEAN, |pending| pending.addresses[lane]);
-            let place = Place { block: access.block, warp: access.warp, pc: access.pc, lane };
+            let place = UsePlace { block: access.block, warp: access.warp, pc: access.pc, lane };
             let target = Some(access.addresses.0[lane]);
             if access.space == Space::Global && !chosen.is_clean() && !reported[0] {
                 reported[0] = true;
@@ -549,7 +549,7 @@ fn add(
     entrances: &Entrances,
     raw_findings: &mut RawFindings,
     sink: Sink,
-    place: Place,
+    place: UsePlace,
     value: Lane,
     target: Option<u64>,
 ) {

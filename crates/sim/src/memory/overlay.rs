@@ -25,8 +25,8 @@ pub struct Overlay {
     last: Option<(u64, usize)>,
     /// Atomic operations on cells that the block did not store to before, in order.
     updates: Vec<Update>,
-    /// The latest update of each 4-byte word.
-    latest: HashMap<u64, usize, BuildHasherDefault<PageHasher>>,
+    /// Pages that know the latest updates of their words.
+    updated: usize,
     /// The maximum number of bytes of host memory.
     room: usize,
     /// Receives the stores that exceed the limit. A block that has this page is stopped, and its reads do not matter.
@@ -66,8 +66,8 @@ fn apply(operation: Operation, cell: &mut [u8], operand: u128) {
     cell.iter_mut().zip(after).for_each(|(byte, new)| *byte = new);
 }
 
-/// Bytes of host memory per update, including its index entries.
-const UPDATE_BYTES: usize = size_of::<Update>() + 4 * size_of::<(u64, usize)>();
+/// Bytes of host memory per update.
+const UPDATE_BYTES: usize = size_of::<Update>();
 /// Bytes of host memory per page, including its index entry.
 const PAGE_BYTES: usize = size_of::<Page>() + PAGE + 4 * size_of::<(u64, usize)>();
 
@@ -79,11 +79,13 @@ struct Page {
     data: Box<[u8; PAGE]>,
     /// One bit per byte that the block stored.
     dirty: [u64; PAGE / 64],
+    /// The latest update of each 4-byte word plus one, 0 if there is none; empty until the first update.
+    latest: Vec<u32>,
 }
 
 impl Page {
     fn empty(base: u64, offset: usize) -> Page {
-        Page { base, offset, data: Box::new([0; PAGE]), dirty: [0; PAGE / 64] }
+        Page { base, offset, data: Box::new([0; PAGE]), dirty: [0; PAGE / 64], latest: Vec::new() }
     }
 }
 
@@ -117,7 +119,7 @@ impl Overlay {
     }
 
     fn used(&self) -> usize {
-        self.pages.len() * PAGE_BYTES + self.updates.len() * UPDATE_BYTES
+        self.pages.len() * PAGE_BYTES + self.updated * PAGE + self.updates.len() * UPDATE_BYTES
     }
 
     fn is_touched(&self, allocation: usize) -> bool {
@@ -149,7 +151,7 @@ impl Overlay {
                     let rest = source.bytes.get(offset..).unwrap_or(&[]);
                     let length = rest.len().min(PAGE);
                     data[..length].copy_from_slice(&rest[..length]);
-                    self.pages.push(Page { base: source.base, offset, data, dirty: [0; PAGE / 64] });
+                    self.pages.push(Page { data, ..Page::empty(source.base, offset) });
                     self.index.insert(number, self.pages.len() - 1);
                     if self.touched.len() <= allocation {
                         self.touched.resize(allocation + 1, false);
@@ -176,20 +178,30 @@ impl Overlay {
             page.dirty[offset / 64] |= mask;
             return;
         }
-        let words = address / 4..(address + u64::from(operation.ty.bytes())) / 4;
-        let latest = self.latest.get(&words.start).copied();
-        if let Some(i) = latest
-            && words.clone().all(|word| self.latest.get(&word) == Some(&i))
-            && let Some(update) = self.updates.get_mut(i).filter(|update| update.is(address, operation))
+        let fresh = page.latest.is_empty();
+        if fresh {
+            page.latest.resize(PAGE / 4, 0);
+        }
+        let words = offset / 4..(offset + bytes) / 4;
+        let known = page.latest.get(words.clone()).unwrap_or_default();
+        let same = known.first().filter(|first| known.iter().all(|number| number == *first));
+        let latest = same.and_then(|number| number.checked_sub(1));
+        self.updated += usize::from(fresh);
+        if let Some(latest) = latest
+            && let Some(update) = self.updates.get_mut(at(latest))
+            && update.is(address, operation)
         {
             update.operand = (operation.apply)(update.operand, operand);
             return;
         }
-        if self.used() + UPDATE_BYTES > self.room {
+        let number = u32::try_from(self.updates.len() + 1).unwrap_or(u32::MAX);
+        if self.used() + UPDATE_BYTES > self.room || number == u32::MAX {
             self.excess.get_or_insert_with(|| Box::new(Page::empty(address, 0)));
             return;
         }
-        self.latest.extend(words.map(|word| (word, self.updates.len())));
+        if let Some(words) = self.page_mut(heap, allocation, address >> PAGE_SHIFT).latest.get_mut(words) {
+            words.fill(number);
+        }
         self.updates.push(Update { address, operation, operand });
     }
 

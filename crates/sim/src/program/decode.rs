@@ -3,6 +3,7 @@
 //! An instruction that cannot be bound does not fail the load: it becomes a routine that stops, with its location, when it
 //! is reached. So a module may contain unsupported instructions that the kernel does not execute.
 
+use super::NameMap;
 use super::link::{Linked, Parameter, extent};
 use super::operands::Names;
 use super::scope::{Local, Scopes};
@@ -68,10 +69,10 @@ pub(super) struct Decoder<'s, 'd> {
     pub(super) declarations: &'d HashMap<&'s str, &'d ptx::Function<'s>>,
     pub(super) program: Program,
     /// Rows of immediates, by file and bits.
-    pub(super) constants: HashMap<(Width, u128), u32>,
-    pub(super) special_rows: HashMap<(SpecialKind, Width), u32>,
+    pub(super) constants: NameMap<(Width, u128), u32>,
+    pub(super) special_rows: NameMap<(SpecialKind, Width), u32>,
     pub(super) shared: SharedLayout,
-    source_ids: HashMap<Vec<(String, u32, u32)>, u32>,
+    source_ids: NameMap<Vec<(String, u32, u32)>, u32>,
     /// Functions to decode, by number.
     pending: Vec<u32>,
     seen: Vec<bool>,
@@ -88,7 +89,7 @@ pub(super) struct Decoder<'s, 'd> {
     // The function being decoded.
     pub(super) scopes: Scopes<'s>,
     /// Rows of registers, by scope, name and element.
-    pub(super) rows: HashMap<(usize, &'s str, u32), (Width, u32)>,
+    pub(super) rows: NameMap<(usize, &'s str, u32), (Width, u32)>,
     pub(super) function: Option<u32>,
     pub(super) frame: u32,
     /// The largest alignment of a variable in the frame.
@@ -96,7 +97,7 @@ pub(super) struct Decoder<'s, 'd> {
     /// The used bytes of the next load, from a pragma.
     used: u32,
     fixups: Vec<Fixup<'s>>,
-    pub(super) prototypes: HashMap<&'s str, &'d ptx::CallPrototype<'s>>,
+    pub(super) prototypes: NameMap<&'s str, &'d ptx::CallPrototype<'s>>,
     /// Results that are registers: stored into the frame before `ret`.
     epilogue: Vec<(Width, u32, u32, u32)>,
     pub(super) sinks: BTreeMap<Width, u32>,
@@ -192,10 +193,10 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 sources: Vec::new(),
                 text: linked.text.clone(),
             },
-            constants: HashMap::new(),
-            special_rows: HashMap::new(),
+            constants: NameMap::default(),
+            special_rows: NameMap::default(),
             shared: SharedLayout { dynamic_align: 16, ..SharedLayout::default() },
-            source_ids: HashMap::new(),
+            source_ids: NameMap::default(),
             pending: Vec::new(),
             seen: vec![false; linked.functions.len()],
             edges: Vec::new(),
@@ -204,13 +205,13 @@ impl<'s, 'd> Decoder<'s, 'd> {
             table_entries: 0,
             refused: None,
             scopes: Scopes::new(),
-            rows: HashMap::new(),
+            rows: NameMap::default(),
             function: None,
             frame: 0,
             frame_align: 16,
             used: u32::MAX,
             fixups: Vec::new(),
-            prototypes: HashMap::new(),
+            prototypes: NameMap::default(),
             epilogue: Vec::new(),
             sinks: BTreeMap::new(),
         }

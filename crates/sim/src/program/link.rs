@@ -1,10 +1,11 @@
 //! Linking: addresses and initial values of the variables of a module.
 
+use super::NameMap;
 use crate::device_functions;
 use crate::machine::at;
 use crate::memory::{FUNCTION_WINDOW, Heap, HeapError, Space};
 use crate::stop::{Blame, Stop, StopKind};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use warpproof_ptx as ptx;
 
@@ -14,7 +15,7 @@ pub struct Linked {
     /// The PTX text.
     pub text: Arc<str>,
     /// The module's symbols.
-    pub symbols: HashMap<String, Symbol>,
+    pub symbols: NameMap<String, Symbol>,
     /// Names of the functions, by number, kernels included.
     pub functions: Vec<String>,
     /// Constant memory.
@@ -121,7 +122,7 @@ const MAX_VARIABLE: u64 = 1 << 24;
 /// Adds the functions whose address an initializer holds.
 fn functions_in(
     initializer: &ptx::Initializer<'_>,
-    symbols: &HashMap<String, Symbol>,
+    symbols: &NameMap<String, Symbol>,
     out: &mut BTreeSet<u32>,
 ) {
     match initializer {
@@ -186,7 +187,7 @@ pub fn link(text: &str, heap: &mut Heap) -> Result<Linked, Box<Stop>> {
 
     let mut linked = Linked {
         text: text.into(),
-        symbols: HashMap::new(),
+        symbols: NameMap::default(),
         functions: Vec::new(),
         constants: Vec::new(),
         target: arch.to_owned(),
@@ -322,7 +323,7 @@ fn place(
 /// The target of an initializer: the size and type of its elements, and the size of the variable.
 #[derive(Clone, Copy)]
 struct Initialized<'a> {
-    symbols: &'a HashMap<String, Symbol>,
+    symbols: &'a NameMap<String, Symbol>,
     width: u32,
     ty: &'a str,
     room: usize,
@@ -390,7 +391,7 @@ fn write_initializer(
 }
 
 fn address_of(
-    symbols: &HashMap<String, Symbol>,
+    symbols: &NameMap<String, Symbol>,
     address: &ptx::Address<'_>,
     generic: bool,
 ) -> Result<u64, String> {

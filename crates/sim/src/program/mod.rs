@@ -21,9 +21,13 @@ use crate::isa::{Args, Op, Run};
 use crate::machine::{CallSite, Callee, Registers, Width, at};
 use crate::memory::Space;
 use crate::stop::{Place, SourceLine};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
+
+/// A map for names and other keys of a kernel, which are looked up several times per operand. The hash is faster than the
+/// standard library's and seeded too, so that names cannot be made to collide.
+pub type NameMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// A decoded kernel.
 pub struct Program {

@@ -45,7 +45,8 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 | ptx::Operand::Compound(_) => None,
             };
             let Some(name) = name else { continue };
-            if self.register(name).is_some() {
+            let single = matches!(self.scopes.find(name), Some((_, Local::Register { vector: 0 | 1, .. })));
+            if single || self.register(name).is_some() {
                 continue;
             }
             if let Some((kind, _)) = SpecialKind::parse(name) {

@@ -1,6 +1,6 @@
 //! Names inside a function: registers, frame variables, labels, by scope.
 
-use std::collections::HashMap;
+use super::NameMap;
 
 /// The meaning of a local name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,12 +18,12 @@ pub(super) enum Local {
 #[derive(Debug, Default)]
 struct Scope<'s> {
     parent: Option<usize>,
-    names: HashMap<&'s str, Local>,
+    names: NameMap<&'s str, Local>,
     /// `%r<5>`: the prefix, the count, the register.
-    families: HashMap<&'s str, (u32, Local)>,
-    labels: HashMap<&'s str, u32>,
+    families: NameMap<&'s str, (u32, Local)>,
+    labels: NameMap<&'s str, u32>,
     /// The labels of a branch table: single ones, and `L<5>` for `L0` to `L4`.
-    tables: HashMap<&'s str, Vec<(&'s str, Option<u32>)>>,
+    tables: NameMap<&'s str, Vec<(&'s str, Option<u32>)>>,
 }
 
 /// The scopes of one function.

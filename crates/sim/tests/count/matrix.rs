@@ -79,8 +79,8 @@ fn an_fp8_tile_of_64_byte_rows() {
     // Two rows span the 128 bytes of all banks. Chunk c of rows r and r + 2 is in the same four banks: four of the eight
     // rows of a matrix conflict there. So without a swizzle each matrix takes 4 passes, 16 in all, of which 12 are
     // conflicts. Swizzled by (row >> 1) & 3, rows r, r + 2, r + 4, r + 6 have different chunks: no conflict, 4 passes.
-    type Place = fn(u64, u64) -> u64;
-    let tiles: [(Place, (u64, u64)); 2] = [(plain, (16, 12)), (swizzled, (4, 0))];
+    type Layout = fn(u64, u64) -> u64;
+    let tiles: [(Layout, (u64, u64)); 2] = [(plain, (16, 12)), (swizzled, (4, 0))];
     for (place, expected) in tiles {
         for first_row in [0, 8, 48] {
             for chunk in 0..4 {

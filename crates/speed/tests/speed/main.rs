@@ -16,8 +16,8 @@ mod study;
 
 use study::{FULL, Must, Row, scenarios};
 use warpproof_speed::{
-    Budget, Clock, ClockError, Comparison, Evidence, FrequencyStep, Noise, Origin, Outcome, Plan, Quantized,
-    Random, Reading, Reason, Recorded, Recorder, Reduction, Sample, Side, SpeedError, Synthetic, Ticks,
+    Budget, Clock, ClockError, Comparison, Evidence, FrequencyStep, LatencyReduction, Noise, Origin, Outcome,
+    Plan, Quantized, Random, Reading, Reason, Recorded, Recorder, Sample, Side, SpeedError, Synthetic, Ticks,
     Trace, TraceError, Truth, measure,
 };
 
@@ -40,7 +40,7 @@ fn one_tick_is_never_sold_as_a_gain() {
                 let plan = Plan::default().with_seed(seed);
                 let comparison = compare(&mut Synthetic::new(truth, seed), &plan);
                 assert_eq!(comparison.resolution.tick_ps, 1_024_000);
-                let judgement = comparison.judge(Reduction(0.0), None);
+                let judgement = comparison.judge(LatencyReduction(0.0), None);
                 assert_eq!(judgement.outcome, Outcome::Inconclusive, "{sd}: {judgement}");
                 let tick = |reason: &Reason| matches!(reason, Reason::WithinOneTick { .. });
                 assert!(judgement.reasons.iter().any(tick), "{judgement}");
@@ -52,7 +52,7 @@ fn one_tick_is_never_sold_as_a_gain() {
 #[test]
 fn the_sentence_about_one_tick() {
     let mut clock = Synthetic::new(one_tick(Noise::None, Quantized::Floor, 1), 1);
-    let judgement = compare(&mut clock, &Plan::default()).judge(Reduction(0.0), None);
+    let judgement = compare(&mut clock, &Plan::default()).judge(LatencyReduction(0.0), None);
     assert_eq!(
         judgement.to_string(),
         "inconclusive: −0.2 % latency (1.00×), 95 % interval +0.2 % to −0.5 %, threshold 0.0 %; the interval from +0.2 % \
@@ -66,7 +66,7 @@ fn the_sentence_about_one_tick() {
 #[test]
 fn a_gain_of_one_tick_is_excluded_from_being_five_percent() {
     let mut clock = Synthetic::new(one_tick(Noise::None, Quantized::Floor, 1), 1);
-    let judgement = compare(&mut clock, &Plan::default()).judge(Reduction(0.05), None);
+    let judgement = compare(&mut clock, &Plan::default()).judge(LatencyReduction(0.05), None);
     assert_eq!(judgement.outcome, Outcome::NotImproved);
     assert!(judgement.to_string().ends_with("a gain beyond −0.5 % is excluded"), "{judgement}");
 }
@@ -77,7 +77,7 @@ fn where_the_clock_can_batch_the_same_gain_is_real() {
     let plan = Plan { tick_share: 1e-4, ..Plan::default() };
     let comparison = compare(&mut Synthetic::new(truth, 1), &plan);
     assert!(comparison.launches >= 15);
-    assert_eq!(comparison.judge(Reduction(0.0), None).outcome, Outcome::Improved);
+    assert_eq!(comparison.judge(LatencyReduction(0.0), None).outcome, Outcome::Improved);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_kernel_of_five_microseconds_is_batched_and_judged() {
         let comparison = compare(&mut Synthetic::new(truth, 3), &Plan::default());
         assert!(comparison.launches >= 200, "{}", comparison.launches);
         assert_eq!(comparison.resolution.evidence, Evidence::Grid);
-        let judgement = comparison.judge(Reduction(0.05), None);
+        let judgement = comparison.judge(LatencyReduction(0.05), None);
         assert_eq!(judgement.outcome, Outcome::Improved, "{judgement}");
         assert!((comparison.reduction.unwrap().estimate - 0.1).abs() < 0.01);
     }
@@ -107,7 +107,7 @@ fn a_frequency_that_is_read_to_move_is_told_in_words() {
         ..Truth::new(80_000.0, 40_000.0)
     };
     let plan = Plan { budget: Budget::fixed(50), ..Plan::default() };
-    let judgement = compare(&mut Synthetic::new(truth, 1), &plan).judge(Reduction(0.05), None);
+    let judgement = compare(&mut Synthetic::new(truth, 1), &plan).judge(LatencyReduction(0.05), None);
     assert_eq!(judgement.outcome, Outcome::Inconclusive);
     let said = judgement.to_string();
     assert!(said.contains("the SM clock moved between 1594 and 2040 MHz"), "{said}");
@@ -117,7 +117,8 @@ fn a_frequency_that_is_read_to_move_is_told_in_words() {
 #[test]
 fn too_few_blocks_decide_nothing() {
     let plan = Plan { budget: Budget::fixed(9), ..Plan::default() };
-    let judgement = compare(&mut Synthetic::new(Truth::new(9e4, 3e4), 1), &plan).judge(Reduction(0.0), None);
+    let judgement =
+        compare(&mut Synthetic::new(Truth::new(9e4, 3e4), 1), &plan).judge(LatencyReduction(0.0), None);
     assert_eq!(judgement.outcome, Outcome::Inconclusive);
     assert_eq!(judgement.reasons, [Reason::TooFewBlocks { blocks: 9 }]);
 }
@@ -126,7 +127,8 @@ fn too_few_blocks_decide_nothing() {
 fn batches_of_no_tick_decide_nothing() {
     let truth =
         Truth { ticks: Some(Ticks::event(Quantized::Floor)), launch_limit: 1, ..Truth::new(900.0, 300.0) };
-    let judgement = compare(&mut Synthetic::new(truth, 1), &Plan::default()).judge(Reduction(0.0), None);
+    let judgement =
+        compare(&mut Synthetic::new(truth, 1), &Plan::default()).judge(LatencyReduction(0.0), None);
     assert_eq!(judgement.outcome, Outcome::Inconclusive, "{judgement}");
     assert!(matches!(judgement.reasons[0], Reason::NoTick { blocks: 20.. }), "{judgement}");
 }
@@ -172,7 +174,7 @@ fn what_is_no_trace_is_refused() {
 fn the_outcome_survives_json() {
     let truth = Truth { noise: Noise::Gaussian { sd: 0.03 }, ..Truth::new(9e4, 8e4) };
     let comparison = compare(&mut Synthetic::new(truth, 1), &Plan::default());
-    let json = serde_json::to_string(&comparison.judge(Reduction(0.05), None)).unwrap();
+    let json = serde_json::to_string(&comparison.judge(LatencyReduction(0.05), None)).unwrap();
     assert!(
         json.starts_with(r#"{"outcome":"improved","threshold":0.05,"confidence":0.95,"reduction":{"#),
         "{json}"
@@ -212,7 +214,7 @@ fn no_times_make_it_panic_or_go_on_for_ever() {
     for seed in 0..200 {
         let plan = Plan { resamples: 100, most_launches: 1_000_000, ..Plan::default().with_seed(seed) };
         let mut clock = Recorder::new(Nonsense(Random::new(seed)));
-        let judgement = compare(&mut clock, &plan).judge(Reduction(0.05), None);
+        let judgement = compare(&mut clock, &plan).judge(LatencyReduction(0.05), None);
         assert!(!judgement.to_string().is_empty());
         assert!(clock.trace().samples.len() < 1000);
         let trace = clock.into_trace();

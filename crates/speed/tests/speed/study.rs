@@ -3,8 +3,8 @@
 use std::{fs, path::Path};
 
 use warpproof_speed::{
-    Budget, Comparison, FrequencyStep, Noise, Outcome, Plan, Quantized, Random, Reason, Reduction, Synthetic,
-    Ticks, Truth, measure,
+    Budget, Comparison, FrequencyStep, LatencyReduction, Noise, Outcome, Plan, Quantized, Random, Reason,
+    Synthetic, Ticks, Truth, measure,
 };
 
 /// The true gain.
@@ -187,7 +187,7 @@ impl Row {
         );
         let (mut improved, mut told_apart, mut alone) = (0, 0, 0);
         for _ in 0..same {
-            let judgement = scenario.trial(0.0, seeds.bits()).judge(Reduction(0.0), None);
+            let judgement = scenario.trial(0.0, seeds.bits()).judge(LatencyReduction(0.0), None);
             improved += u32::from(judgement.outcome == Outcome::Improved);
             told_apart += u32::from(judgement.outcome != Outcome::Inconclusive);
             alone += u32::from(unfit(&judgement.reasons));
@@ -196,8 +196,8 @@ impl Row {
         for _ in 0..gain {
             let comparison = scenario.trial(GAIN, seeds.bits());
             covered += u32::from(comparison.reduction.unwrap().contains(GAIN));
-            found += u32::from(comparison.judge(Reduction(0.0), None).outcome == Outcome::Improved);
-            let judgement = comparison.judge(Reduction(THRESHOLD), None);
+            found += u32::from(comparison.judge(LatencyReduction(0.0), None).outcome == Outcome::Improved);
+            let judgement = comparison.judge(LatencyReduction(THRESHOLD), None);
             found_threshold += u32::from(judgement.outcome == Outcome::Improved);
             denied += u32::from(judgement.outcome == Outcome::NotImproved);
             refused += u32::from(unfit(&judgement.reasons));

@@ -13,7 +13,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use warpproof_evidence::ledger::Ledger;
 use warpproof_evidence::record::Outcome as Ended;
-use warpproof_gate::session::{Event, Judged, Options, Report as Run, Session, SessionError};
+use warpproof_gate::session::{Event, Judged, Options, RunSummary, Session, SessionError};
 use warpproof_gate::stage::Clocks;
 use warpproof_report::counterexample_text;
 use warpproof_task::{At, Candidate, MAX_BYTES, Program, Reference, Task};
@@ -164,7 +164,7 @@ impl Gate {
     }
 
     /// Prints the results of a run and returns the exit code.
-    fn render(&self, run: &Run, ledger: &Ledger, terminal: &mut Terminal) -> Outcome {
+    fn render(&self, run: &RunSummary, ledger: &Ledger, terminal: &mut Terminal) -> Outcome {
         if let Some(file) = &self.output {
             let task = self.task.display().to_string();
             let written = super::report::of_gate(file, ledger, &run.run, &task);
@@ -209,7 +209,7 @@ impl Gate {
         shown
     }
 
-    fn print(&self, run: &Run, ledger: &Ledger, terminal: &mut Terminal) {
+    fn print(&self, run: &RunSummary, ledger: &Ledger, terminal: &mut Terminal) {
         terminal.print(table(run));
         for one in &run.judged {
             terminal.print(self.counterexample(one));
@@ -248,7 +248,7 @@ impl Gate {
 }
 
 /// A line for each candidate: its verdict, its stages and the reason.
-fn table(run: &Run) -> String {
+fn table(run: &RunSummary) -> String {
     let mut text = String::new();
     if let Some(chosen) = run.chosen {
         // Writing to a string does not fail.
@@ -436,7 +436,7 @@ impl Progress {
     }
 }
 
-fn document(run: &Run, ledger: &Path) -> Value {
+fn document(run: &RunSummary, ledger: &Path) -> Value {
     let candidates: Vec<Value> = run
         .judged
         .iter()

@@ -199,8 +199,8 @@ impl Case {
         let q = Tensor::random(&random, shape.query_rows(layout()), format(), granularity(), wild);
         let k = Tensor::random(&random, shape.key_rows(layout()), format(), granularity(), wild);
         let v = Tensor::random(&random, shape.key_rows(layout()), format(), of_values, wild);
-        let straddle = Straddle::new(&shape, 5, arithmetic.tile, 1 + random.below(5));
-        let straddled = straddle.map_or(Parts::Whole, Parts::Straddled);
+        let stream_k = StreamK::new(&shape, 5, arithmetic.tile, 1 + random.below(5));
+        let stream_k = stream_k.map_or(Parts::Whole, Parts::StreamK);
         Case {
             mask: random.pick(&[Mask::Full, Mask::Causal]),
             softmax_scale: 1.0 / (dim as f64).sqrt(),
@@ -208,7 +208,7 @@ impl Case {
             k,
             v,
             o_layout: layout(),
-            parts: random.pick(&[Parts::Whole, Parts::Tiles(1), Parts::Tiles(2), straddled]),
+            parts: random.pick(&[Parts::Whole, Parts::Tiles(1), Parts::Tiles(2), stream_k]),
             shape,
         }
     }
@@ -407,9 +407,9 @@ fn reference(case: &Case, arithmetic: &Arithmetic, at: (usize, usize, usize)) ->
     let starts: Option<Vec<usize>> = match case.parts {
         Parts::Whole => None,
         Parts::Tiles(each) => Some((0..tiles).step_by(each).collect()),
-        Parts::Straddled(straddle) => {
+        Parts::StreamK(stream_k) => {
             let (batch, head, row) = at;
-            straddle.cut(straddle.tile(batch, head, row)).map(|second| vec![0, second.min(tiles)])
+            stream_k.cut(stream_k.tile(batch, head, row)).map(|second| vec![0, second.min(tiles)])
         }
     };
     let whole = match starts {

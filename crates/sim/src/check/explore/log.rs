@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// The memory or barrier that a step accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum Resource {
     Global,
     /// Shared memory of a block.
     Shared(u32),
@@ -28,7 +28,7 @@ enum Effect {
 /// Bytes that a step accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Mark {
-    place: Place,
+    place: Resource,
     begin: u64,
     end: u64,
     effect: Effect,
@@ -109,8 +109,8 @@ impl Log {
 
     pub(crate) fn access(&self, access: &Access<'_>) {
         let place = match access.space {
-            Space::Global => Place::Global,
-            Space::Shared => Place::Shared(access.block),
+            Space::Global => Resource::Global,
+            Space::Shared => Resource::Shared(access.block),
             _ => return,
         };
         self.add(access.block, access.warp, access.pc, |taken| {
@@ -133,14 +133,15 @@ impl Log {
         let effect = if asks { Effect::Reads } else { Effect::Writes };
         let begin = u64::from(mbarrier.address);
         self.add(block, mbarrier.warp, mbarrier.pc, |taken| {
-            taken.marks.push(Mark { place: Place::Shared(block), begin, end: begin + 8, effect });
+            taken.marks.push(Mark { place: Resource::Shared(block), begin, end: begin + 8, effect });
         });
     }
 
     pub(crate) fn arrive(&self, block: u32, arrival: &Arrival) {
         let begin = u64::from(arrival.id);
         self.add(block, arrival.warp, arrival.pc, |taken| {
-            let mark = Mark { place: Place::Barrier(block), begin, end: begin + 1, effect: Effect::Writes };
+            let mark =
+                Mark { place: Resource::Barrier(block), begin, end: begin + 1, effect: Effect::Writes };
             taken.marks.push(mark);
         });
     }
@@ -151,7 +152,7 @@ mod tests {
     use super::*;
 
     fn mark(begin: u64, effect: Effect) -> Mark {
-        Mark { place: Place::Global, begin, end: begin + 4, effect }
+        Mark { place: Resource::Global, begin, end: begin + 4, effect }
     }
 
     #[test]

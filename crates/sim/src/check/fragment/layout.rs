@@ -14,7 +14,7 @@
 //! ignored, if at least half remain. It is wrong if it is not in order, no accumulator occurs twice, and they come from
 //! no more lines of A and of B than the fragment has lines and k.
 
-use super::origin::{LOST, Lines, Place, Sources, Tag, is_element, is_sum, lines_of};
+use super::origin::{Cell, LOST, Lines, Sources, Tag, is_element, is_sum, lines_of};
 use super::pitch::Window;
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ pub(super) struct Judged {
     /// Whether it is made of accumulators.
     pub of_sums: bool,
     /// For accumulators: the position that the lines along k have in common, with 0 for the index that varies.
-    pub base: Place,
+    pub base: Cell,
     /// A table that is not in order, but may be a tile of a matrix of another width.
     pub window: Option<Window>,
     /// Two places of a fragment of accumulators that contradict each other.
@@ -54,7 +54,7 @@ pub(super) struct Mixed {
 pub(super) struct Wrong {
     pub buffer: usize,
     /// The misplaced elements: line, k, the element found, the element expected.
-    pub places: Vec<(usize, usize, Place, Place)>,
+    pub places: Vec<(usize, usize, Cell, Cell)>,
 }
 
 /// A table of `lines` × `ks` tags.
@@ -124,7 +124,7 @@ impl Table<'_> {
     /// An additive table whose first line and column have no index in common is in order.
     fn judge_edges(&self, sources: &Sources, lines: &mut Lines) -> Option<Judged> {
         let (buffer, corner) = sources.place(self.get(0, 0))?;
-        let places = |count: usize, tag: &dyn Fn(usize) -> Tag| -> Option<(u8, Vec<Place>)> {
+        let places = |count: usize, tag: &dyn Fn(usize) -> Tag| -> Option<(u8, Vec<Cell>)> {
             let mut varies = 0;
             let mut places = Vec::with_capacity(count);
             for i in 0..count {
@@ -157,7 +157,7 @@ impl Table<'_> {
         packed: impl Fn() -> bool,
     ) -> Judged {
         let mut judged = Judged { constant: false, ..Judged::default() };
-        let cells: Vec<Option<(usize, Place)>> = self.tags.iter().map(|tag| sources.place(*tag)).collect();
+        let cells: Vec<Option<(usize, Cell)>> = self.tags.iter().map(|tag| sources.place(*tag)).collect();
         let Some(buffer) = cells.iter().flatten().next().map(|(buffer, _)| *buffer) else { return judged };
         if cells.iter().flatten().any(|(other, _)| *other != buffer) {
             return judged;
@@ -166,8 +166,8 @@ impl Table<'_> {
             |line: usize, k: usize| cells.get(line * self.ks + k).copied().flatten().map(|(_, place)| place);
         // The indices that change within a line, and within a column.
         let (mut by_k, mut by_line) = (0, 0);
-        let mut starts: Vec<Option<Place>> = vec![None; self.lines];
-        let mut heads: Vec<Option<Place>> = vec![None; self.ks];
+        let mut starts: Vec<Option<Cell>> = vec![None; self.lines];
+        let mut heads: Vec<Option<Cell>> = vec![None; self.ks];
         for (line, k) in self.cells() {
             let Some(here) = place(line, k) else { continue };
             by_k |= difference(here, *starts[line].get_or_insert(here));
@@ -182,7 +182,7 @@ impl Table<'_> {
                     .map(|start| start.map_or(0, |place| lines.line(sources, buffer, place, by_k)))
                     .collect();
             }
-            let heads: Vec<Place> = heads.into_iter().flatten().collect();
+            let heads: Vec<Cell> = heads.into_iter().flatten().collect();
             if heads.len() == self.ks {
                 judged.along = running(buffer, by_k, &heads);
             }
@@ -192,7 +192,7 @@ impl Table<'_> {
             judged.window = Some(Window { buffer, ks: self.ks, tags: self.tags.into() });
         }
         if complete && both & 1 == 0 && by_k & 1 == 0 && by_line & 1 == 0 && !self.strided() && !packed() {
-            let all: Vec<Place> = cells.iter().flatten().map(|(_, place)| *place).collect();
+            let all: Vec<Cell> = cells.iter().flatten().map(|(_, place)| *place).collect();
             judged.wrong = self.explain(buffer, both, by_k, &all);
         }
         judged
@@ -204,7 +204,7 @@ impl Table<'_> {
     }
 
     /// The misplaced elements of a complete table of one matrix that is not in order, if the error is certain.
-    fn explain(&self, buffer: usize, both: u8, by_k: u8, all: &[Place]) -> Option<Wrong> {
+    fn explain(&self, buffer: usize, both: u8, by_k: u8, all: &[Cell]) -> Option<Wrong> {
         if !self.distinct() {
             return None;
         }
@@ -213,8 +213,8 @@ impl Table<'_> {
         };
         let (rows, columns) = (values(1), values(2));
         let matrix = all.first()?[0];
-        let mut wanted: Vec<Vec<Place>> = Vec::new();
-        let build = |f: &dyn Fn(usize, usize) -> (u32, u32)| -> Vec<Place> {
+        let mut wanted: Vec<Vec<Cell>> = Vec::new();
+        let build = |f: &dyn Fn(usize, usize) -> (u32, u32)| -> Vec<Cell> {
             self.cells().map(|(line, k)| f(line, k)).map(|(row, column)| [matrix, row, column]).collect()
         };
         if rows.len() == self.lines && columns.len() == self.ks {
@@ -248,7 +248,7 @@ impl Table<'_> {
                     .collect(),
             );
         }
-        let misplaced = |wanted: &Vec<Place>| all.iter().zip(wanted).filter(|(a, b)| a != b).count();
+        let misplaced = |wanted: &Vec<Cell>| all.iter().zip(wanted).filter(|(a, b)| a != b).count();
         let wanted = wanted.into_iter().min_by_key(misplaced)?;
         let places: Vec<_> = self
             .cells()
@@ -294,7 +294,7 @@ impl Table<'_> {
             (own[line], other[k]) = if turned { (b, a) } else { (a, b) };
         }
         judged.lines = own;
-        let heads: Vec<(usize, Place)> = other
+        let heads: Vec<(usize, Cell)> = other
             .into_iter()
             .filter_map(|line| lines.start(line).and_then(|tag| sources.place(tag)))
             .collect();
@@ -303,7 +303,7 @@ impl Table<'_> {
             && heads.iter().all(|(other, _)| *other == buffer)
         {
             let varies = heads.iter().fold(0, |bits, (_, place)| bits | difference(*place, first));
-            let places: Vec<Place> = heads.iter().map(|(_, place)| *place).collect();
+            let places: Vec<Cell> = heads.iter().map(|(_, place)| *place).collect();
             judged.along = running(buffer, varies, &places);
             judged.base = std::array::from_fn(|i| if varies >> i & 1 != 0 { 0 } else { first[i] });
         }
@@ -327,12 +327,12 @@ impl Table<'_> {
 }
 
 /// Which indices of two positions differ, one bit each.
-fn difference(a: Place, b: Place) -> u8 {
+fn difference(a: Cell, b: Cell) -> u8 {
     u8::from(a[0] != b[0]) | u8::from(a[1] != b[1]) << 1 | u8::from(a[2] != b[2]) << 2
 }
 
 /// The single index that varies, if there is exactly one.
-fn running(buffer: usize, varies: u8, places: &[Place]) -> Option<(usize, usize, Vec<u32>)> {
+fn running(buffer: usize, varies: u8, places: &[Cell]) -> Option<(usize, usize, Vec<u32>)> {
     let index = match varies {
         0b001 => 0,
         0b010 => 1,

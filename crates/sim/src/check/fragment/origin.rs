@@ -17,7 +17,7 @@ const SUM: u32 = 1 << 31;
 const LINES: usize = 1 << 15;
 
 /// Position in a buffer: the index of the matrix, the row, the column.
-pub(super) type Place = [u32; 3];
+pub(super) type Cell = [u32; 3];
 
 /// One buffer of the launch.
 #[derive(Clone, Debug)]
@@ -112,7 +112,7 @@ impl Sources {
     }
 
     /// The buffer and position of an element.
-    pub(super) fn place(&self, tag: Tag) -> Option<(usize, Place)> {
+    pub(super) fn place(&self, tag: Tag) -> Option<(usize, Cell)> {
         if !is_element(tag) {
             return None;
         }
@@ -130,14 +130,14 @@ impl Sources {
     }
 
     /// The number of the element at a position.
-    pub(super) fn at(&self, buffer: usize, [matrix, row, column]: Place) -> Option<Tag> {
+    pub(super) fn at(&self, buffer: usize, [matrix, row, column]: Cell) -> Option<Tag> {
         let source = self.0.get(buffer)?;
         let line = matrix.checked_mul(source.rows)?.checked_add(row)?;
         source.first?.checked_add(line.checked_mul(source.columns)?.checked_add(column)?)
     }
 
     /// An element in source notation, such as `a[1][2]`.
-    pub(super) fn name(&self, buffer: usize, [matrix, row, column]: Place) -> String {
+    pub(super) fn name(&self, buffer: usize, [matrix, row, column]: Cell) -> String {
         let Some(source) = self.0.get(buffer) else { return String::new() };
         let rank = source.bytes / source.element / u64::from(source.rows) / u64::from(source.columns);
         if rank > 1 {
@@ -182,7 +182,7 @@ pub(super) struct Lines {
 
 impl Lines {
     /// The line through an element in the directions `along`: one bit for each index of a position.
-    pub(super) fn line(&mut self, sources: &Sources, buffer: usize, mut place: Place, along: u8) -> u32 {
+    pub(super) fn line(&mut self, sources: &Sources, buffer: usize, mut place: Cell, along: u8) -> u32 {
         for (direction, index) in place.iter_mut().enumerate() {
             if along >> direction & 1 != 0 {
                 *index = 0;

@@ -19,7 +19,7 @@
 //! equally for all k (operands split into high and low parts, benchmarks) are not wrong.
 
 use super::layout::Judged;
-use super::origin::{Place, Tag, is_sum, lines_of};
+use super::origin::{Cell, Tag, is_sum, lines_of};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of chains recorded per warp.
@@ -35,7 +35,7 @@ type Axis = (usize, usize);
 struct Chain {
     a: Axis,
     b: Axis,
-    base: (Place, Place),
+    base: (Cell, Cell),
     /// The extent of k, if it is the same in both buffers.
     extent: Option<u32>,
     /// The first pair of k in A and k in B; it defines the difference.

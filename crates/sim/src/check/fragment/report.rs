@@ -4,7 +4,7 @@ use super::super::context::Context;
 use super::super::raw::{Raw, RawFindings, Spot};
 use super::super::{Class, Severity};
 use super::layout::{Judged, Mixed, Wrong};
-use super::origin::{Lines, Place, Sources, Tag, lines_of};
+use super::origin::{Cell, Lines, Sources, Tag, lines_of};
 use super::pairing::{Again, Apart, More};
 use super::pitch::{Overlap, Skip};
 use super::plan::Shape;
@@ -47,7 +47,7 @@ impl Seen<'_, '_> {
 
     fn describe(&self, operand: Operand, wrong: &Wrong, origin: Option<u32>) -> Raw {
         let name = if operand == Operand::A { "A" } else { "B" };
-        let element = |place: Place| self.sources.name(wrong.buffer, place);
+        let element = |place: Cell| self.sources.name(wrong.buffer, place);
         let index = |line: usize, k: usize| {
             let (row, column) = if operand == Operand::A { (line, k) } else { (k, line) };
             format!("({row},{column})")
@@ -505,9 +505,9 @@ pub(super) fn stores(
 
 /// The first misplaced accumulator of a tile, and the position where it belongs: if the tile is complete, fills a
 /// rectangle, and its rows and columns do not match those of the rectangle.
-fn misplaced(sources: &Sources, tile: &[(usize, usize, Stored)]) -> Option<(usize, usize, Stored, Place)> {
+fn misplaced(sources: &Sources, tile: &[(usize, usize, Stored)]) -> Option<(usize, usize, Stored, Cell)> {
     let (rows, columns) = TILE;
-    let mut cells: Vec<Option<(Stored, Place)>> = vec![None; rows * columns];
+    let mut cells: Vec<Option<(Stored, Cell)>> = vec![None; rows * columns];
     for (i, j, stored) in tile {
         let cell = cells.get_mut(i * columns + j)?;
         if cell.is_some() {
@@ -515,7 +515,7 @@ fn misplaced(sources: &Sources, tile: &[(usize, usize, Stored)]) -> Option<(usiz
         }
         *cell = Some((*stored, sources.place(stored.to)?.1));
     }
-    let cells: Vec<(Stored, Place)> = cells.into_iter().collect::<Option<_>>()?;
+    let cells: Vec<(Stored, Cell)> = cells.into_iter().collect::<Option<_>>()?;
     let values = |index: usize| -> Vec<u32> {
         cells.iter().map(|(_, place)| place[index]).collect::<BTreeSet<_>>().into_iter().collect()
     };
@@ -547,7 +547,7 @@ fn misplaced(sources: &Sources, tile: &[(usize, usize, Stored)]) -> Option<(usiz
 }
 
 /// Whether the tile was stored in lane order, as lanes hold it.
-fn raw(cells: &[(Stored, Place)]) -> bool {
+fn raw(cells: &[(Stored, Cell)]) -> bool {
     let least = cells.iter().map(|(stored, _)| stored.to).min().unwrap_or(0);
     let each = u32::try_from(cells.len() / LANES).unwrap_or(1).max(1);
     let lane = |stored: &Stored| stored.thread % 32;

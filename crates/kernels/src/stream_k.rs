@@ -16,7 +16,7 @@ const MOST_SHARING: usize = 16;
 
 /// How the steps of a problem are distributed over blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Straddle {
+pub struct StreamK {
     /// Query rows of a tile.
     pub rows: usize,
     /// Steps of a tile of rows.
@@ -35,10 +35,10 @@ pub struct Straddle {
     pub per: usize,
 }
 
-impl Straddle {
+impl StreamK {
     /// Distributes steps of `keys` keys over at most `slots` blocks. Returns `None` if there are about as
     /// many tiles of rows as blocks, where smaller tiles are as even, or if a size exceeds 32 bits.
-    pub fn new(shape: &Shape, rows: usize, keys: usize, slots: usize) -> Option<Straddle> {
+    pub fn new(shape: &Shape, rows: usize, keys: usize, slots: usize) -> Option<StreamK> {
         let steps = shape.max_keys() / keys.max(1);
         let tiles_of_head = shape.max_queries().div_ceil(rows.max(1));
         let tiles = shape.batch().checked_mul(shape.heads)?.checked_mul(tiles_of_head)?;
@@ -54,7 +54,7 @@ impl Straddle {
         let most = blocks.checked_add(1)?.checked_mul(run)?;
         let fits = u32::try_from(most).is_ok() && per <= MOST_SHARING;
         let heads = shape.heads;
-        fits.then_some(Straddle { rows, steps, tiles_of_head, heads, tiles, blocks, run, per })
+        fits.then_some(StreamK { rows, steps, tiles_of_head, heads, tiles, blocks, run, per })
     }
 
     /// The first step of a run; for the index after the last run, the total number of steps.
@@ -101,26 +101,26 @@ mod tests {
             for rows in [1, 128, 129, 500, 2048] {
                 for slots in [1, 2, 3, 7, 58, 174] {
                     let shape = Shape::equal(2, heads, rows, 64);
-                    let Some(straddle) = Straddle::new(&shape, 128, 32, slots) else { continue };
-                    assert!(straddle.blocks <= slots, "{straddle:?}");
-                    let pieces: Vec<_> = (0..straddle.blocks).flat_map(|run| straddle.pieces(run)).collect();
-                    assert!(pieces.iter().all(|(_, steps)| !steps.is_empty()), "{straddle:?}");
-                    for tile in 0..straddle.tiles {
+                    let Some(stream_k) = StreamK::new(&shape, 128, 32, slots) else { continue };
+                    assert!(stream_k.blocks <= slots, "{stream_k:?}");
+                    let pieces: Vec<_> = (0..stream_k.blocks).flat_map(|run| stream_k.pieces(run)).collect();
+                    assert!(pieces.iter().all(|(_, steps)| !steps.is_empty()), "{stream_k:?}");
+                    for tile in 0..stream_k.tiles {
                         let parts: Vec<_> = pieces.iter().filter(|piece| piece.0 == tile).collect();
                         let steps: Vec<usize> = parts.iter().flat_map(|(_, steps)| steps.clone()).collect();
-                        assert_eq!(steps, (0..straddle.steps).collect::<Vec<_>>());
-                        assert!(parts.len() <= 2, "{straddle:?}");
+                        assert_eq!(steps, (0..stream_k.steps).collect::<Vec<_>>());
+                        assert!(parts.len() <= 2, "{stream_k:?}");
                         let second = parts.get(1).map(|(_, steps)| steps.start);
-                        assert_eq!(straddle.cut(tile), second, "{straddle:?}");
+                        assert_eq!(stream_k.cut(tile), second, "{stream_k:?}");
                         cut += usize::from(second.is_some());
                     }
                     assert!(
-                        (0..straddle.blocks).all(|run| straddle.pieces(run).count() <= 2),
-                        "{straddle:?}"
+                        (0..stream_k.blocks).all(|run| stream_k.pieces(run).count() <= 2),
+                        "{stream_k:?}"
                     );
                     let longest =
-                        (0..straddle.blocks).map(|run| straddle.begin(run + 1) - straddle.begin(run));
-                    assert!(longest.max().unwrap_or(0) <= straddle.longest());
+                        (0..stream_k.blocks).map(|run| stream_k.begin(run + 1) - stream_k.begin(run));
+                    assert!(longest.max().unwrap_or(0) <= stream_k.longest());
                 }
             }
         }
@@ -129,17 +129,17 @@ mod tests {
 
     #[test]
     fn three_tiles_over_four_blocks() {
-        let straddle = Straddle::new(&Shape::equal(1, 8, 2048, 64), 128, 32, 3 * 58).unwrap();
-        assert_eq!((straddle.tiles, straddle.blocks, straddle.longest()), (128, 171, 48));
-        let cuts: Vec<_> = (0..4).map(|tile| straddle.cut(tile)).collect();
+        let stream_k = StreamK::new(&Shape::equal(1, 8, 2048, 64), 128, 32, 3 * 58).unwrap();
+        assert_eq!((stream_k.tiles, stream_k.blocks, stream_k.longest()), (128, 171, 48));
+        let cuts: Vec<_> = (0..4).map(|tile| stream_k.cut(tile)).collect();
         assert_eq!(cuts, [Some(48), Some(32), Some(16), Some(48)]);
     }
 
     #[test]
     fn what_divides_evenly_or_is_too_large_is_not_cut() {
-        assert!(Straddle::new(&Shape::equal(1, 4, 1024, 64), 128, 32, 8).is_none());
-        assert!(Straddle::new(&Shape::equal(1, 1, 1024, 64), 128, 32, 0).is_none());
+        assert!(StreamK::new(&Shape::equal(1, 4, 1024, 64), 128, 32, 8).is_none());
+        assert!(StreamK::new(&Shape::equal(1, 1, 1024, 64), 128, 32, 0).is_none());
         let huge = Shape::equal(1, 1 << 20, 1 << 20, 64);
-        assert!(Straddle::new(&huge, 128, 32, 174).is_none());
+        assert!(StreamK::new(&huge, 128, 32, 174).is_none());
     }
 }

@@ -14,7 +14,7 @@ use warpproof_toolchain::{CompileOptions, Source};
 const MULTIPROCESSORS: u32 = 4;
 const KEYS: usize = 896;
 
-fn straddled(heads: usize, kv_heads: usize, rows: usize) -> Request {
+fn stream_k(heads: usize, kv_heads: usize, rows: usize) -> Request {
     let shape = Shape { heads, kv_heads, dim: 64, sequences: vec![lengths(rows, KEYS)] };
     Request { rung: Some("n9".to_owned()), ..Request::new(shape) }
 }
@@ -27,29 +27,29 @@ fn plan(request: &Request) -> Plan {
 fn agrees(request: Request) {
     let plan = plan(&request);
     assert_eq!(plan.fit.source, "n9.cu");
-    assert!(plan.fit.straddle.is_some_and(|straddle| straddle.cut(0).is_some()));
+    assert!(plan.fit.stream_k.is_some_and(|stream_k| stream_k.cut(0).is_some()));
     Case::of(request).on(multiprocessors(MULTIPROCESSORS)).run();
 }
 
 #[test]
-fn straddled_tiles_of_one_head() {
-    agrees(Request { lse: true, format: Format::E5m2, ..straddled(1, 1, 1130) });
+fn stream_k_tiles_of_one_head() {
+    agrees(Request { lse: true, format: Format::E5m2, ..stream_k(1, 1, 1130) });
 }
 
 #[test]
-fn straddled_tiles_of_heads_that_share_keys() {
-    agrees(Request { layout: Layout::Bshd, lse: true, ..straddled(9, 3, 100) });
+fn stream_k_tiles_of_heads_that_share_keys() {
+    agrees(Request { layout: Layout::Bshd, lse: true, ..stream_k(9, 3, 100) });
 }
 
 #[test]
-fn straddled_tiles_of_several_sequences_without_a_scale() {
+fn stream_k_tiles_of_several_sequences_without_a_scale() {
     let shape = Shape { heads: 1, kv_heads: 1, dim: 64, sequences: vec![lengths(128, KEYS); 9] };
-    agrees(Request { shape, softmax_scale: Some(0.0), ..straddled(1, 1, 128) });
+    agrees(Request { shape, softmax_scale: Some(0.0), ..stream_k(1, 1, 128) });
 }
 
 #[test]
 fn what_cannot_be_cut_evenly_is_done_by_dense_blocks() {
-    let plain = straddled(1, 1, 1130);
+    let plain = stream_k(1, 1, 1130);
     let sequences = vec![lengths(600, KEYS), lengths(530, KEYS)];
     let varlen = Shape { sequences, ..plain.shape.clone() };
     let tail = plain.shape.clone().with(vec![lengths(1130, KEYS + 1)]);
@@ -73,7 +73,7 @@ fn what_cannot_be_cut_evenly_is_done_by_dense_blocks() {
 
 #[test]
 fn every_row_has_every_key_once() {
-    for request in [straddled(1, 1, 1130), straddled(9, 3, 100)] {
+    for request in [stream_k(1, 1, 1130), stream_k(9, 3, 100)] {
         let plan = plan(&request);
         let mut works: Vec<_> = plan.table().collect();
         works.sort_by_key(|work| (work.head, work.rows, work.keys));
@@ -94,7 +94,7 @@ fn every_row_has_every_key_once() {
 #[test]
 fn the_bits_do_not_depend_on_who_comes_last() {
     let Some(toolchain) = toolchain() else { return };
-    let request = straddled(1, 1, 1130);
+    let request = stream_k(1, 1, 1130);
     let plan = plan(&request);
     let text = plan.source().unwrap().text.replace("whole = own.taken(lane);", "whole = false;");
     assert!(text != plan.source().unwrap().text, "the replaced line must exist");
@@ -121,7 +121,7 @@ fn small_problems_are_cut_where_it_is_asked_for() {
         Request { lse: true, rung: Some("n9".to_owned()), ..Request::new(shape) }
     };
     let plan =
-        |rows, keys| Plan::straddled(&small(rows, keys), &one).unwrap_or_else(|error| panic!("{error}"));
+        |rows, keys| Plan::stream_k(&small(rows, keys), &one).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(plan(130, 160).steps[0].geometry.grid, [3, 1, 1]);
     assert_eq!(plan(17, 192).steps[0].geometry.grid, [2, 1, 1]);
     for request in [
@@ -130,7 +130,7 @@ fn small_problems_are_cut_where_it_is_asked_for() {
         small(130, 161),
         small(128, 32),
     ] {
-        let refused = Plan::straddled(&request, &one).unwrap_err();
+        let refused = Plan::stream_k(&request, &one).unwrap_err();
         assert!(refused.to_string().contains("does not support stream-K"), "{refused}");
     }
     let Some(toolchain) = toolchain() else { return };
@@ -188,7 +188,7 @@ fn sums_do_not_depend_on_what_the_workspace_held() {
         launch.wrapping_mul(0x9e37_79b1)
     }
     let Some(toolchain) = toolchain() else { return };
-    let request = straddled(1, 1, 1130);
+    let request = stream_k(1, 1, 1130);
     let plan = plan(&request);
     assert!(plan.counters > 0 && plan.counters < plan.workspace);
     let inputs = generate(&request.shape, Distribution::Normal, 3, request.spec());
