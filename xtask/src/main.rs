@@ -30,6 +30,7 @@ mod latencies;
 mod model;
 mod mutants;
 mod program;
+mod python;
 mod readme;
 mod rungs;
 mod section;
@@ -72,6 +73,13 @@ tasks! {
         #[arg(long)]
         discard: bool,
     } => ci::run(&ci::Asked { only: &only, full, stamp, plan, discard }),
+
+    /// Build the Python wheel and test it in fresh environments
+    Python {
+        /// Build the programs as a release does, and check the size of the wheel
+        #[arg(long)]
+        release: bool,
+    } => python::run(release),
 
     /// Check rules that no compiler checks: file names and sizes, machine paths, unsafe, words, links
     Tidy {} => tidy::run(),

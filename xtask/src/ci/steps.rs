@@ -26,6 +26,7 @@ use crate::latencies;
 use crate::model;
 use crate::mutants;
 use crate::program;
+use crate::python;
 use crate::readme;
 use crate::root;
 use crate::rungs;
@@ -232,6 +233,20 @@ pub(super) const STEPS: &[Step] = &[
                 ..of("ecosystem")
             },
             || ecosystem::run(false).map(quiet),
+        )
+    },
+    Step {
+        leaves: &["python"],
+        ..study(
+            "python",
+            1,
+            Inputs {
+                packages: &["warpproof", "warpproof-driver"],
+                files: &["python/"],
+                tools: &[Tool::Rustc],
+                ..of("python")
+            },
+            || python::run(false).map(quiet),
         )
     },
     study(

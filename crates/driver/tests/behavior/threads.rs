@@ -34,7 +34,7 @@ fn ten_threads_on_ten_streams_lose_no_result() {
 }
 
 /// Rounds of the kernel `long`, of three instructions each: more and more, for a machine that gives the other thread little
-/// time, and below the limit of a launch. A driver that serves nobody while a kernel runs fails with all of them.
+/// time, and below the limit of a launch. A driver that serves no other thread while a kernel runs fails with all.
 const ROUNDS: [u32; 3] = [1_000_000, 4_000_000, 16_000_000];
 
 /// Runs the kernel `long` in a thread and stream of its own, and meanwhile `others` with the stream and whether it has

@@ -1,0 +1,190 @@
+"""Arrays of any library as arguments of kernels.
+
+An array in device memory is passed as it is. An array in host memory is copied to the device for the launch, and back afterwards.
+Arrays that overlap, such as views of one tensor, share one copy, and each copy ends where the memory of its arrays ends: an access behind
+it is reported.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from . import _driver
+
+#: Kernels may be compiled for pointers that are multiples of 16.
+_ALIGN = 16
+
+
+@dataclass(frozen=True)
+class Extent:
+    """The memory of an array."""
+
+    address: int
+    start: int
+    end: int
+    on_device: bool
+    writable: bool
+
+
+def _strided(address: int, shape: Iterable[int], strides: Iterable[int], itemsize: int) -> tuple[int, int]:
+    """The first byte and the byte behind the last."""
+    low = high = 0
+    for count, stride in zip(shape, strides):
+        if count == 0:
+            return address, address
+        reach = (count - 1) * stride
+        low, high = low + min(reach, 0), high + max(reach, 0)
+    return address + low, address + high + itemsize
+
+
+def extent(value: Any) -> Extent | None:
+    """The memory of an array; `None` if the value is not an array."""
+    if isinstance(value, (int, float, complex, bool, str, bytes)):
+        return None
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is not None:
+        address, read_only = interface["data"]
+        return Extent(address, address, address, True, not read_only)
+    interface = getattr(value, "__array_interface__", None)
+    # numpy's scalars have the interface too; only arrays are memory.
+    if interface is not None and (interface["shape"] or hasattr(value, "ctypes")):
+        return _of_interface(interface)
+    if callable(getattr(value, "data_ptr", None)):
+        return _of_tensor(value)
+    if hasattr(value, "__dlpack__"):
+        import numpy
+
+        return extent(numpy.from_dlpack(value))
+    return None
+
+
+def _of_interface(interface: dict[str, Any]) -> Extent:
+    address, read_only = interface["data"]
+    shape = interface["shape"]
+    itemsize = int(interface["typestr"][2:])
+    strides = interface.get("strides") or _contiguous(shape, itemsize)
+    start, end = _strided(address, shape, strides, itemsize)
+    return Extent(address, start, end, False, not read_only)
+
+
+def _contiguous(shape: tuple[int, ...], itemsize: int) -> list[int]:
+    strides = [itemsize] * len(shape)
+    for axis in reversed(range(len(shape) - 1)):
+        strides[axis] = strides[axis + 1] * shape[axis + 1]
+    return strides
+
+
+def _of_tensor(value: Any) -> Extent:
+    address = value.data_ptr()
+    device = getattr(value, "device", None)
+    if device is None or getattr(device, "type", "cpu") not in ("cpu", "meta"):
+        # Triton's duck type: a pointer that the driver knows.
+        return Extent(address, address, address, True, True)
+    storage = getattr(value, "untyped_storage", None)
+    if storage is not None:
+        memory = storage()
+        start = memory.data_ptr()
+        return Extent(address, start, start + memory.nbytes(), False, True)
+    itemsize = value.element_size()
+    strides = [stride * itemsize for stride in value.stride()]
+    start, end = _strided(address, value.shape, strides, itemsize)
+    return Extent(address, start, end, False, True)
+
+
+class Copies:
+    """Copies of host arrays in device memory, for one launch."""
+
+    def __init__(self, extents: Iterable[Extent]) -> None:
+        self._ranges: list[tuple[int, int, bool, _driver.Memory]] = []
+        host = sorted((one.start, one.end, one.writable) for one in extents if not one.on_device)
+        merged: list[tuple[int, int, bool]] = []
+        for start, end, writable in host:
+            if merged and start < merged[-1][1]:
+                first, last, before = merged[-1]
+                merged[-1] = (first, max(last, end), before or writable)
+            elif not merged or (start, end) != merged[-1][:2]:
+                merged.append((start, end, writable))
+        for start, end, writable in merged:
+            memory = _driver.Memory(start % _ALIGN + end - start)
+            _driver.write(memory.address + start % _ALIGN, start, end - start)
+            self._ranges.append((start, end, writable, memory))
+
+    def address(self, one: Extent) -> int:
+        """The address that a kernel gets for an array."""
+        if one.on_device:
+            return one.address
+        for start, end, _, memory in self._ranges:
+            if start <= one.start and one.end <= end:
+                return memory.address + start % _ALIGN + one.address - start
+        raise LookupError("the array was not copied")
+
+    def copy_back(self) -> None:
+        """Copies what the kernel wrote to the host's arrays."""
+        for start, end, writable, memory in self._ranges:
+            if writable:
+                _driver.read(start, memory.address + start % _ALIGN, end - start)
+
+
+class DeviceArray:
+    """An array in device memory, with `__cuda_array_interface__`, for libraries that take one."""
+
+    def __init__(self, array: Any) -> None:
+        import numpy
+
+        host = numpy.ascontiguousarray(array)
+        self.shape: tuple[int, ...] = host.shape
+        self.dtype = host.dtype
+        self._memory = _driver.Memory(host.nbytes)
+        _driver.write(self._memory.address, host.ctypes.data, host.nbytes)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self._memory.address, False),
+            "strides": None,
+            "version": 3,
+        }
+
+    def data_ptr(self) -> int:
+        """The address, for Triton."""
+        return self._memory.address
+
+    def copy_to_host(self) -> Any:
+        """A numpy array with the contents."""
+        import numpy
+
+        host = numpy.empty(self.shape, self.dtype)
+        _driver.read(host.ctypes.data, self._memory.address, host.nbytes)
+        return host
+
+    def __repr__(self) -> str:
+        return f"DeviceArray(shape={self.shape}, dtype={self.dtype})"
+
+
+def to_device(array: Any) -> DeviceArray:
+    """Copies an array to device memory."""
+    return DeviceArray(array)
+
+
+def packed(value: Any, size: int) -> bytes:
+    """A number as the bytes of a parameter of this size."""
+    if hasattr(value, "dtype") and hasattr(value, "tobytes"):
+        data = value.tobytes()
+        if len(data) != size:
+            raise TypeError(f"the parameter has {size} bytes, {value!r} has {len(data)}")
+        return bytes(data)
+    if isinstance(value, ctypes._SimpleCData):
+        return bytes(value)
+    if isinstance(value, float):
+        kind = {4: ctypes.c_float, 8: ctypes.c_double}.get(size)
+        if kind is None:
+            raise TypeError(f"a float for a parameter of {size} bytes; give a numpy scalar of its type")
+        return bytes(kind(value))
+    if isinstance(value, (bool, int)):
+        return int(value).to_bytes(size, "little", signed=value < 0)
+    raise TypeError(f"cannot pass {type(value).__name__} to a kernel")

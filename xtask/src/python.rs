@@ -1,0 +1,197 @@
+//! `cargo xtask python`: builds the Python wheel and tests it in fresh environments, as a user would install it.
+//!
+//! By default the programs are those of the debug build, which tests have built already. `--release` builds them as a release does, and
+//! leaves the wheel in `target/python/dist`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::program;
+use crate::root;
+use crate::target;
+
+/// The findings that the sample project must have, by test; all other tests pass.
+const PLANTED: [(&str, &str, &str); 3] = [
+    ("test_total_without_atomic", "global-race", "tl.store(out, tl.load(out) + tl.sum(tl.load(x + i)))"),
+    ("test_block_sum_without_barrier", "shared-race", "tile[t] += tile[t + step]"),
+    // Its source was a temporary file.
+    ("test_shift", "bounds", ".cu:29"),
+];
+/// The tests of the sample project.
+const TESTS: usize = 30;
+/// The most that a wheel may have, in bytes.
+const MAX_WHEEL: u64 = 20 << 20;
+
+/// Builds the wheel and tests it.
+pub(crate) fn run(release: bool) -> Result<(), String> {
+    let place = target().join("python");
+    let _old = fs::remove_dir_all(&place);
+    let programs = place.join("programs");
+    fs::create_dir_all(&programs)
+        .map_err(|error| format!("cannot create {}: {error}", programs.display()))?;
+    gather(&programs, release)?;
+    let wheel = wheel(&place, &programs)?;
+    let bytes = fs::metadata(&wheel).map_err(|error| error.to_string())?.len();
+    println!("{}: {bytes} bytes", wheel.file_name().unwrap_or_default().display());
+    if release && bytes > MAX_WHEEL {
+        return Err(format!("the wheel has {bytes} bytes, more than {MAX_WHEEL}"));
+    }
+    let environment = Environment::new(&place.join("user"))?;
+    let wheel_with_compiler = format!("{}[cuda]", wheel.display());
+    let requirements = root().join("python/sample/requirements.txt");
+    environment.pip(&[&wheel_with_compiler, "-r", &requirements.display().to_string(), "mypy"])?;
+    types(&environment, release)?;
+    script(&environment)?;
+    unit(&environment)?;
+    sample(&environment, &place)
+}
+
+/// Copies the programs, without debug information, under the names that they have in the wheel.
+fn gather(programs: &Path, release: bool) -> Result<(), String> {
+    let built = if release {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let packages = ["--package", "warpproof", "--package", "warpproof-driver", "--no-default-features"];
+        // The library is next to the program, not in it.
+        done(
+            Command::new(cargo)
+                .args(["build", "--locked", "--profile", "dist"])
+                .args(packages)
+                .current_dir(root()),
+        )?;
+        target().join("dist")
+    } else {
+        program::workspace()?;
+        target().join("debug")
+    };
+    for (file, name) in [("warpproof", "warpproof"), ("libwarpproof_cuda.so", "libcuda.so.1")] {
+        done(Command::new("strip").arg("-o").arg(programs.join(name)).arg(built.join(file)))?;
+    }
+    Ok(())
+}
+
+/// Builds the wheel in an environment of its own.
+fn wheel(place: &Path, programs: &Path) -> Result<PathBuf, String> {
+    let environment = Environment::new(&place.join("build"))?;
+    environment.pip(&["hatchling", "build"])?;
+    let dist = place.join("dist");
+    let tag = format!("linux_{}", std::env::consts::ARCH);
+    done(
+        environment
+            .python()
+            .args(["-m", "build", "--wheel", "--no-isolation", "--outdir"])
+            .arg(&dist)
+            .arg(root().join("python"))
+            .env("WARPPROOF_PROGRAMS", programs)
+            .env("WARPPROOF_WHEEL_TAG", tag),
+    )?;
+    let mut wheels = fs::read_dir(&dist).map_err(|error| error.to_string())?.flatten();
+    wheels.next().map(|wheel| wheel.path()).ok_or_else(|| "hatchling made no wheel".to_owned())
+}
+
+/// The types of the package: by mypy, and for a release also by pyright, which installs itself from the registry of Node.
+fn types(environment: &Environment, release: bool) -> Result<(), String> {
+    let folder = root().join("python");
+    done(environment.python().args(["-m", "mypy"]).current_dir(&folder))?;
+    if !release {
+        return Ok(());
+    }
+    environment.pip(&["pyright"])?;
+    let python = environment.folder.join("bin/python");
+    let arguments = ["-m", "pyright", "--pythonpath"];
+    done(environment.python().args(arguments).arg(python).arg("src").current_dir(folder))
+}
+
+/// The script of the README: a race in a Triton kernel, at its line.
+fn script(environment: &Environment) -> Result<(), String> {
+    let output = environment
+        .python()
+        .arg(root().join("python/sample/race.py"))
+        .output()
+        .map_err(|error| format!("cannot run race.py: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let wanted = ["error[global-race]", "race.py:9", "tl.store(total, tl.load(total) + part)"];
+    match wanted.iter().find(|wanted| !text.contains(**wanted)) {
+        None => Ok(()),
+        Some(wanted) => Err(format!(
+            "race.py: expected `{wanted}`, found:\n{text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        )),
+    }
+}
+
+/// The package's own tests.
+fn unit(environment: &Environment) -> Result<(), String> {
+    let tests = root().join("python/tests");
+    done(environment.python().args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]).arg(tests))
+}
+
+/// The sample project: the planted bugs fail their tests, with their findings, and nothing else fails.
+fn sample(environment: &Environment, place: &Path) -> Result<(), String> {
+    let (junit, sarif) = (place.join("junit.xml"), place.join("findings.sarif"));
+    let output = environment
+        .python()
+        .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--warpproof", "-n", "2", "--junitxml"])
+        .arg(&junit)
+        .arg("--warpproof-sarif")
+        .arg(&sarif)
+        .current_dir(root().join("python/sample"))
+        .output()
+        .map_err(|error| format!("cannot run pytest: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    print!("{text}");
+    let failed: Vec<&str> = text.lines().filter(|line| line.starts_with("FAILED ")).collect();
+    let summary = format!("{} failed, {} passed", PLANTED.len(), TESTS - PLANTED.len());
+    if failed.len() != PLANTED.len() || !text.contains(&summary) {
+        return Err(format!("expected `{summary}` in the sample project"));
+    }
+    let read = |path: &Path| fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()));
+    let (junit, sarif) = (read(&junit)?, read(&sarif)?);
+    for (test, class, line) in PLANTED {
+        if !failed.iter().any(|failure| failure.contains(test)) {
+            return Err(format!("{test} did not fail"));
+        }
+        let wanted = format!("error[{class}]");
+        if ![&wanted, line].iter().all(|wanted| text.contains(*wanted)) {
+            return Err(format!("{test}: its report has no `{wanted}` at `{line}`"));
+        }
+        if !junit.contains(&wanted) || !sarif.contains(&format!("\"ruleId\": \"{class}\"")) {
+            return Err(format!("{test}: `{class}` is not in the JUnit and SARIF files"));
+        }
+    }
+    Ok(())
+}
+
+/// A virtual environment.
+struct Environment {
+    folder: PathBuf,
+}
+
+impl Environment {
+    fn new(folder: &Path) -> Result<Environment, String> {
+        done(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
+        Ok(Environment { folder: folder.to_owned() })
+    }
+
+    /// Its Python, with nothing of the caller's settings.
+    fn python(&self) -> Command {
+        let mut command = Command::new(self.folder.join("bin/python"));
+        command.env_remove("PYTHONPATH").env_remove("WARPPROOF_LIBRARY").env_remove("LD_LIBRARY_PATH");
+        command
+    }
+
+    fn pip(&self, packages: &[&str]) -> Result<(), String> {
+        done(
+            self.python()
+                .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
+                .args(packages),
+        )
+    }
+}
+
+fn done(command: &mut Command) -> Result<(), String> {
+    let status = command.status().map_err(|error| format!("cannot start {command:?}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?} gave {status}")) }
+}
