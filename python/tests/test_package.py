@@ -1,5 +1,7 @@
 """The package on the software GPU."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -90,3 +92,32 @@ def test_cuda_source_is_compiled():
     x = np.ones(32, np.float32)
     warpproof.launch(source, 1, 32, x, kernel="twice")
     np.testing.assert_array_equal(x, 2)
+
+
+class Tensor:
+    """What the package uses of a CPU tensor of PyTorch: a view of four elements from the third on."""
+
+    def __init__(self, storage):
+        self.storage = storage
+        self.device = SimpleNamespace(type="cpu")
+
+    def data_ptr(self):
+        return self.storage.ctypes.data + 8
+
+    def untyped_storage(self):
+        return SimpleNamespace(data_ptr=lambda: self.storage.ctypes.data, nbytes=lambda: self.storage.nbytes)
+
+
+def test_a_cpu_tensor_is_copied_with_its_storage():
+    storage = np.arange(8, dtype=np.float32)
+    report = warpproof.launch(SCALE, 1, 32, Tensor(storage), 4)
+    np.testing.assert_array_equal(storage, [0, 1, 4, 6, 8, 10, 6, 7])
+    assert report.findings == []
+
+
+def test_lines_of_inline_assembly_are_those_of_the_call():
+    ptx = "\t.loc\t1 9 21\n\t// begin inline asm\n\t.loc\t1 10 21\n\tld;\n\t// end inline asm\n\t.loc\t1 11 5\n"
+    pytest.importorskip("triton")
+    from warpproof.triton import _with_lines
+
+    assert [line for line in _with_lines(ptx).split("\n") if ".loc" in line] == ["\t.loc\t1 9 21", "\t.loc\t1 9 21", "\t.loc\t1 11 5"]

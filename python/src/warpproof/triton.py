@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 from triton.runtime import driver as active
+from triton.runtime.cache import get_cache_manager
 from triton.runtime.jit import JITFunction
 
 from . import _driver
@@ -88,6 +88,9 @@ class Launcher:
         self._shared = metadata.shared
         self._cooperative = bool(getattr(metadata, "launch_cooperative_grid", False))
         self._scratch = getattr(metadata, "global_scratch_size", 0) or 0
+        # Triton loads the kernel right after this.
+        file = get_cache_manager(metadata.hash).get_file(f"{metadata.name}.ptx")
+        active.active.utils.ptx = _with_lines(Path(file).read_text()).encode() if file else None
 
     def __call__(
         self,
@@ -176,18 +179,13 @@ class Utils:
 
     def __init__(self) -> None:
         self._modules: dict[int, _driver.Module] = {}
-        self._ptx: bytes | None = None
-        knobs.runtime.kernel_load_start_hook.add(self._remember)
-
-    def _remember(self, module: Any, function: Any, name: str, files: dict[str, Any], key: str) -> None:
-        """Reads the PTX of the kernel that is loaded next: machine code has lost the lines of the source."""
-        path = files.get(f"{name}.ptx")
-        self._ptx = _with_lines(Path(path).read_text()).encode() if path and Path(path).is_file() else None
+        #: The PTX of the kernel that is loaded next: machine code has lost the lines of the source.
+        self.ptx: bytes | None = None
 
     def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> tuple[int, int, int, int, int]:
         """Loads a compiled kernel: its module, function, registers, spills, most threads."""
-        module = _driver.Module(self._ptx or kernel)
-        self._ptx = None
+        module = _driver.Module(self.ptx or kernel)
+        self.ptx = None
         self._modules[module.handle] = module
         function = module.function(name)
         return module.handle, function.handle, function.attribute(4), 0, function.attribute(0)
