@@ -28,7 +28,7 @@ class Programs(BuildHookInterface[Any]):
     """Puts `warpproof` and `libcuda.so.1` into the package.
 
     WARPPROOF_PROGRAMS names the directory that has them. WARPPROOF_WHEEL_TAG is the platform for which they were built, such as
-    manylinux_2_28_x86_64. `cargo xtask dist` sets both.
+    manylinux_2_28_x86_64. `cargo xtask python` sets both.
     """
 
     PLUGIN_NAME = "custom"
@@ -39,7 +39,7 @@ class Programs(BuildHookInterface[Any]):
         programs = Path(os.environ.get("WARPPROOF_PROGRAMS", ""))
         tag = os.environ.get("WARPPROOF_WHEEL_TAG", "")
         if not tag or not (programs / "warpproof").is_file():
-            raise RuntimeError("build the wheel with `cargo xtask dist`, which builds the programs first")
+            raise RuntimeError("build the wheel with `cargo xtask python`, which builds the programs first")
         for name in ("warpproof", "libcuda.so.1"):
             build_data["force_include"][str(programs / name)] = f"warpproof/_bin/{name}"
         build_data["pure_python"] = False

@@ -243,7 +243,7 @@ fn geometry(choices: &mut Unstructured<'_>) -> Result<Geometry> {
     let blocks = if choices.arbitrary()? {
         Blocks::InOrder
     } else {
-        // Not 0, with which no block ever starts: the software GPU must take it as 1.
+        // 0 is left out: no block starts then, and the launch never ends, until the software GPU takes it as 1.
         let together = *choices.choose(&[1, 2, 64, u32::MAX])?;
         Blocks::Interleaved { seed: choices.arbitrary()?, together, turn: quantum }
     };

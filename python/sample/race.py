@@ -1,5 +1,3 @@
-"""A race in twelve lines of Triton: `python race.py` names the line, without a GPU."""
-
 import numpy, triton, triton.language as tl, warpproof, warpproof.triton
 
 @triton.jit

@@ -58,7 +58,7 @@ def test_findings_recur_in_each_report():
 
 def test_reports_are_for_people_and_notebooks():
     report = warpproof.launch(SCALE, 1, 32, np.ones(8, np.float32), 9)
-    assert "error[bounds]" in str(report) and "1 errors, 0 notes" in str(report)
+    assert "error[bounds]" in str(report) and "errors: 1, notes: 0" in str(report)
     assert "<b" in report._repr_html_()
     with pytest.raises(warpproof.KernelError, match="bounds"):
         report.raise_for_errors()

@@ -75,11 +75,7 @@ tasks! {
     } => ci::run(&ci::Asked { only: &only, full, stamp, plan, discard }),
 
     /// Build the Python wheel and test it in fresh environments
-    Python {
-        /// Build the programs as a release does, and check the size of the wheel
-        #[arg(long)]
-        release: bool,
-    } => python::run(release),
+    Python {} => python::run(),
 
     /// Check rules that no compiler checks: file names and sizes, machine paths, unsafe, words, links
     Tidy {} => tidy::run(),

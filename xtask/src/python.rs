@@ -1,7 +1,6 @@
 //! `cargo xtask python`: builds the Python wheel and tests it in fresh environments, as a user would install it.
 //!
-//! By default the programs are those of the debug build, which tests have built already. `--release` builds them as a release does, and
-//! leaves the wheel in `target/python/dist`.
+//! The programs are those of the debug build, which tests have built already. The wheel stays in `target/python/dist`.
 
 use std::{
     fs,
@@ -26,46 +25,33 @@ const TESTS: usize = 30;
 const MAX_WHEEL: u64 = 20 << 20;
 
 /// Builds the wheel and tests it.
-pub(crate) fn run(release: bool) -> Result<(), String> {
+pub(crate) fn run() -> Result<(), String> {
     let place = target().join("python");
     let _old = fs::remove_dir_all(&place);
     let programs = place.join("programs");
     fs::create_dir_all(&programs)
         .map_err(|error| format!("cannot create {}: {error}", programs.display()))?;
-    gather(&programs, release)?;
+    gather(&programs)?;
     let wheel = wheel(&place, &programs)?;
     let bytes = fs::metadata(&wheel).map_err(|error| error.to_string())?.len();
     println!("{}: {bytes} bytes", wheel.file_name().unwrap_or_default().display());
-    if release && bytes > MAX_WHEEL {
+    if bytes > MAX_WHEEL {
         return Err(format!("the wheel has {bytes} bytes, more than {MAX_WHEEL}"));
     }
     let environment = Environment::new(&place.join("user"))?;
     let wheel_with_compiler = format!("{}[cuda]", wheel.display());
     let requirements = root().join("python/sample/requirements.txt");
     environment.pip(&[&wheel_with_compiler, "-r", &requirements.display().to_string(), "mypy"])?;
-    types(&environment, release)?;
+    types(&environment)?;
     script(&environment)?;
     unit(&environment)?;
     sample(&environment, &place)
 }
 
 /// Copies the programs, without debug information, under the names that they have in the wheel.
-fn gather(programs: &Path, release: bool) -> Result<(), String> {
-    let built = if release {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let packages = ["--package", "warpproof", "--package", "warpproof-driver", "--no-default-features"];
-        // The library is next to the program, not in it.
-        done(
-            Command::new(cargo)
-                .args(["build", "--locked", "--profile", "dist"])
-                .args(packages)
-                .current_dir(root()),
-        )?;
-        target().join("dist")
-    } else {
-        program::workspace()?;
-        target().join("debug")
-    };
+fn gather(programs: &Path) -> Result<(), String> {
+    program::workspace()?;
+    let built = target().join("debug");
     for (file, name) in [("warpproof", "warpproof"), ("libwarpproof_cuda.so", "libcuda.so.1")] {
         done(Command::new("strip").arg("-o").arg(programs.join(name)).arg(built.join(file)))?;
     }
@@ -91,28 +77,22 @@ fn wheel(place: &Path, programs: &Path) -> Result<PathBuf, String> {
     wheels.next().map(|wheel| wheel.path()).ok_or_else(|| "hatchling made no wheel".to_owned())
 }
 
-/// The types of the package: by mypy, and for a release also by pyright, which installs itself from the registry of Node.
-fn types(environment: &Environment, release: bool) -> Result<(), String> {
-    let folder = root().join("python");
-    done(environment.python().args(["-m", "mypy"]).current_dir(&folder))?;
-    if !release {
-        return Ok(());
-    }
-    environment.pip(&["pyright"])?;
-    let python = environment.folder.join("bin/python");
-    let arguments = ["-m", "pyright", "--pythonpath"];
-    done(environment.python().args(arguments).arg(python).arg("src").current_dir(folder))
+/// The types of the package.
+fn types(environment: &Environment) -> Result<(), String> {
+    done(environment.python().args(["-m", "mypy"]).current_dir(root().join("python")))
 }
 
-/// The script of the README: a race in a Triton kernel, at its line.
+/// The script of the book's page: a race in a Triton kernel, at its line.
 fn script(environment: &Environment) -> Result<(), String> {
-    let output = environment
-        .python()
-        .arg(root().join("python/sample/race.py"))
-        .output()
-        .map_err(|error| format!("cannot run race.py: {error}"))?;
+    let (file, page) = (root().join("python/sample/race.py"), root().join("book/src/python.md"));
+    let read = |path: &Path| fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()));
+    if !read(&page)?.contains(&read(&file)?) {
+        return Err(format!("expected the text of {} in {}", file.display(), page.display()));
+    }
+    let output =
+        environment.python().arg(&file).output().map_err(|error| format!("cannot run race.py: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let wanted = ["error[global-race]", "race.py:9", "tl.store(total, tl.load(total) + part)"];
+    let wanted = ["error[global-race]", "race.py:7", "tl.store(total, tl.load(total) + part)"];
     match wanted.iter().find(|wanted| !text.contains(**wanted)) {
         None => Ok(()),
         Some(wanted) => Err(format!(

@@ -7,7 +7,6 @@ it is reported.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -169,22 +168,3 @@ class DeviceArray:
 def to_device(array: Any) -> DeviceArray:
     """Copies an array to device memory."""
     return DeviceArray(array)
-
-
-def packed(value: Any, size: int) -> bytes:
-    """A number as the bytes of a parameter of this size."""
-    if hasattr(value, "dtype") and hasattr(value, "tobytes"):
-        data = value.tobytes()
-        if len(data) != size:
-            raise TypeError(f"the parameter has {size} bytes, {value!r} has {len(data)}")
-        return bytes(data)
-    if isinstance(value, ctypes._SimpleCData):
-        return bytes(value)
-    if isinstance(value, float):
-        kind = {4: ctypes.c_float, 8: ctypes.c_double}.get(size)
-        if kind is None:
-            raise TypeError(f"a float for a parameter of {size} bytes; give a numpy scalar of its type")
-        return bytes(kind(value))
-    if isinstance(value, (bool, int)):
-        return int(value).to_bytes(size, "little", signed=value < 0)
-    raise TypeError(f"cannot pass {type(value).__name__} to a kernel")

@@ -9,7 +9,8 @@ from typing import Any
 
 from ._library import loaded
 
-_NAMES = {
+#: `CUdevice_attribute`, by the names that Triton uses.
+_ATTRIBUTES = {
     "max_shared_mem": 97,
     "max_num_regs": 12,
     "multiprocessor_count": 16,
@@ -64,7 +65,7 @@ def capability() -> tuple[int, int]:
 
 def properties() -> dict[str, int]:
     """Figures of the current device, by the names that Triton uses."""
-    return {name: attribute(number) for name, number in _NAMES.items()}
+    return {name: attribute(number) for name, number in _ATTRIBUTES.items()}
 
 
 class Memory:
@@ -80,7 +81,6 @@ class Memory:
         address = c_uint64()
         call("cuMemAlloc_v2", byref(address), c_size_t(max(size, 1)))
         self.address = address.value
-        self.size = size
 
     def __del__(self) -> None:
         address = getattr(self, "address", None)
@@ -115,6 +115,11 @@ class Function:
         while loaded().cuFuncGetParamInfo(c_void_p(handle), c_size_t(len(self.parameters)), byref(offset), byref(size)) == 0:
             self.parameters.append(size.value)
 
+    def expect(self, count: int) -> None:
+        """Refuses another number of arguments than it has parameters."""
+        if count != len(self.parameters):
+            raise TypeError(f"the kernel has {len(self.parameters)} parameters, given are {count}")
+
     def attribute(self, number: int) -> int:
         """`CUfunction_attribute`."""
         value = c_int()
@@ -132,8 +137,7 @@ class Function:
         cooperative: bool = False,
     ) -> None:
         """Launches it with arguments as bytes, one for each parameter."""
-        if len(arguments) != len(self.parameters):
-            raise TypeError(f"the kernel has {len(self.parameters)} parameters, given are {len(arguments)}")
+        self.expect(len(arguments))
         if shared > 48 * 1024:
             call("cuFuncSetAttribute", c_void_p(self.handle), 8, shared)
         buffers = [ctypes.create_string_buffer(bytes(value), max(len(value), 1)) for value in arguments]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import tempfile
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ._arrays import Copies, extent, packed
+from ._arrays import Copies, extent
 from ._driver import DriverError, Module, capability, synchronize
 from ._library import activate, environment, loaded, program
 from ._report import Report, check
@@ -41,12 +42,11 @@ def launch(
         wanted = f"no single kernel `{kernel}`" if kernel else "several kernels; name one with kernel="
         raise ValueError(f"{wanted}; the source has {', '.join(map(_plain, names)) or 'none'}")
     function = module.function(found[0])
+    function.expect(len(arguments))
     extents = [extent(argument) for argument in arguments]
     copies = Copies(one for one in extents if one is not None)
-    if len(arguments) != len(function.parameters):
-        raise TypeError(f"the kernel has {len(function.parameters)} parameters, given are {len(arguments)}")
     values = [
-        packed(argument, size) if one is None else copies.address(one).to_bytes(8, "little")
+        _packed(argument, size) if one is None else copies.address(one).to_bytes(8, "little")
         for argument, one, size in zip(arguments, extents, function.parameters)
     ]
     failure: DriverError | None = None
@@ -97,3 +97,22 @@ def ptx(source: str | os.PathLike[str]) -> bytes:
             raise ValueError(f"the kernel does not compile:\n{done.stderr}{done.stdout}")
         (out,) = Path(folder).glob("*.ptx")
         return out.read_bytes()
+
+
+def _packed(value: Any, size: int) -> bytes:
+    """A number as the bytes of a parameter of this size."""
+    if hasattr(value, "dtype") and hasattr(value, "tobytes"):
+        data = value.tobytes()
+        if len(data) != size:
+            raise TypeError(f"the parameter has {size} bytes, {value!r} has {len(data)}")
+        return bytes(data)
+    if isinstance(value, ctypes._SimpleCData):
+        return bytes(value)
+    if isinstance(value, float):
+        kind = {4: ctypes.c_float, 8: ctypes.c_double}.get(size)
+        if kind is None:
+            raise TypeError(f"a float for a parameter of {size} bytes; give a numpy scalar of its type")
+        return bytes(kind(value))
+    if isinstance(value, (bool, int)):
+        return int(value).to_bytes(size, "little", signed=value < 0)
+    raise TypeError(f"cannot pass {type(value).__name__} to a kernel")

@@ -84,6 +84,7 @@ def activate(
     checks: str | None = None,
     schedules: int | None = None,
     fail: bool = False,
+    sarif: Path | None = None,
 ) -> None:
     """Makes Warpproof's libcuda the one of this process and of those that it starts.
 
@@ -93,6 +94,7 @@ def activate(
     checks: `all`, `none`, or names separated by commas [default: all].
     schedules: orders of warps and blocks in which each launch is checked [default: chosen for each kernel].
     fail: whether a launch with a finding returns an error, like a device error.
+    sarif: a file to which the findings of all processes are written as well, as SARIF.
     """
     if is_active():
         return
@@ -104,7 +106,8 @@ def activate(
         "WARPPROOF_CHECKS": checks,
         "WARPPROOF_SCHEDULES": None if schedules is None else str(schedules),
         "WARPPROOF_FAIL": "1" if fail else None,
-        "WARPPROOF_FINDINGS": "quiet",
+        "WARPPROOF_FINDINGS": "sarif" if sarif else "quiet",
+        "WARPPROOF_FINDINGS_FILE": str(sarif) if sarif else None,
     }
     for name, value in settings.items():
         if value is not None:

@@ -8,7 +8,7 @@ import linecache
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -101,10 +101,6 @@ class Finding:
         """The place to fix."""
         return self.places[0] if self.places else None
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
-        return asdict(self)
-
     def __str__(self) -> str:
         lines = [f"{self.severity}[{self.kind}]: {self.message}"]
         for place in self.places:
@@ -151,15 +147,19 @@ class Report:
         if self.errors:
             raise KernelError("\n" + "\n\n".join(map(str, self.errors))) from cause
 
+    @property
+    def summary(self) -> str:
+        """The counts."""
+        errors = len(self.errors)
+        return f"errors: {errors}, notes: {len(self.findings) - errors}, launches: {self.launches}"
+
     def __str__(self) -> str:
-        count = f"{len(self.errors)} errors, {len(self.findings) - len(self.errors)} notes in {self.launches} launches"
-        return "\n\n".join([*map(str, self.findings), *self.messages, count])
+        return "\n\n".join([*map(str, self.findings), *self.messages, self.summary])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        count = f"<p>{len(self.errors)} errors, {len(self.findings) - len(self.errors)} notes in {self.launches} launches</p>"
-        return "".join(finding._repr_html_() for finding in self.findings) + count
+        return "".join(finding._repr_html_() for finding in self.findings) + f"<p>{self.summary}</p>"
 
 
 class Records:

@@ -5,8 +5,8 @@ A test whose launches have an error fails, with the finding in its report. It wo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,21 +42,23 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if device.startswith("-") or "/" in device or "::" in device or device.endswith(".py"):
         raise pytest.UsageError(f"--warpproof={device}: expected a device; write `--warpproof=l4 {device}`")
+    sarif = config.getoption("--warpproof-sarif")
+    if sarif and not hasattr(config, "workerinput"):
+        # The library adds a run for each process to an existing file.
+        Path(sarif).unlink(missing_ok=True)
     try:
-        _library.activate(device)
+        _library.activate(device, sarif=Path(sarif).absolute() if sarif else None)
     except _library.Inactive as error:
         raise pytest.UsageError(f"--warpproof: {error}") from None
-    config.pluginmanager.register(Checks(config), "warpproof-checks")
+    config.pluginmanager.register(Checks(), "warpproof-checks")
 
 
 class Checks:
     """The hooks of a session with `--warpproof`."""
 
-    def __init__(self, config: pytest.Config) -> None:
-        self._sarif = config.getoption("--warpproof-sarif")
-        self._worker = hasattr(config, "workerinput")
-        self._findings: list[dict[str, Any]] = []
-        self._tests = self._launches = 0
+    def __init__(self) -> None:
+        #: Tests, launches, errors, findings.
+        self._counts = [0, 0, 0, 0]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> None:
@@ -87,8 +89,7 @@ class Checks:
         result = yield
         report = item.stash.get(_FINDINGS, None)
         if call.when == "call" and report is not None:
-            result.warpproof = [finding.to_dict() for finding in report.findings]
-            result.warpproof_launches = report.launches
+            result.warpproof = (report.launches, len(report.errors), len(report.findings))
             if call.excinfo is not None and call.excinfo.errisinstance(KernelError):
                 # Only the findings, without a traceback into this plugin.
                 result.longrepr = str(call.excinfo.value).strip()
@@ -98,47 +99,12 @@ class Checks:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collects, in the process that reports to the user."""
-        if report.when == "call":
-            self._tests += 1
-            self._launches += getattr(report, "warpproof_launches", 0)
-            for finding in getattr(report, "warpproof", []):
-                self._findings.append({**finding, "test": report.nodeid})
+        counts = getattr(report, "warpproof", None)
+        if counts is not None:
+            self._counts = [have + more for have, more in zip(self._counts, (1, *counts))]
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """One line, and the SARIF log."""
-        errors = sum(finding["severity"] == "error" for finding in self._findings)
-        notes = len(self._findings) - errors
-        terminalreporter.write_line(
-            f"warpproof: {self._launches} launches of {self._tests} tests checked, {errors} errors, {notes} notes"
-        )
-        if self._sarif:
-            with open(self._sarif, "w", encoding="utf-8") as file:
-                json.dump(sarif(self._findings), file, indent=2)
-                file.write("\n")
-
-
-def sarif(findings: list[dict[str, Any]]) -> dict[str, Any]:
-    """A SARIF log of findings with the tests that made them."""
-
-    def location(place: dict[str, Any]) -> dict[str, Any]:
-        region = {"startLine": place["line"] or 1}
-        physical = {"artifactLocation": {"uri": place["file"] or "module.ptx"}, "region": region}
-        return {"physicalLocation": physical, "message": {"text": place["text"] or place["instruction"]}}
-
-    results = [
-        {
-            "ruleId": finding["kind"],
-            "level": "error" if finding["severity"] == "error" else "note",
-            "message": {"text": f"{finding['message']} (kernel {finding['kernel']}, test {finding['test']})"},
-            "locations": [location(place) for place in finding["places"][:1]],
-            "relatedLocations": [location(place) for place in finding["places"][1:]],
-        }
-        for finding in findings
-    ]
-    rules = sorted({finding["kind"] for finding in findings})
-    driver = {"name": "warpproof", "rules": [{"id": rule} for rule in rules]}
-    return {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "results": results}],
-    }
+        """One line."""
+        tests, launches, errors, findings = self._counts
+        notes = findings - errors
+        terminalreporter.write_line(f"warpproof: {launches} launches of {tests} tests checked, errors: {errors}, notes: {notes}")

@@ -54,7 +54,6 @@ class HostArray:
         self.array = array
         self.dtype = str(array.dtype).replace("bool", "int1")
         self.__array_interface__ = array.__array_interface__
-        self.shape = array.shape
 
     def data_ptr(self) -> int:
         return int(self.array.ctypes.data)
@@ -90,7 +89,7 @@ class Launcher:
         self._scratch = getattr(metadata, "global_scratch_size", 0) or 0
         # Triton loads the kernel right after this.
         file = get_cache_manager(metadata.hash).get_file(f"{metadata.name}.ptx")
-        active.active.utils.ptx = _with_lines(Path(file).read_text()).encode() if file else None
+        active.active.utils.ptx = _with_lines(Path(file).read_text()).encode() if file else None  # pyright: ignore[reportAttributeAccessIssue]
 
     def __call__(
         self,
@@ -116,9 +115,8 @@ class Launcher:
         blocks = grid_x * grid_y * grid_z
         scratch = _driver.Memory(self._scratch * blocks) if self._scratch and blocks else None
         # After its own arguments a kernel takes pointers to scratch memory; their number depends on Triton's version.
-        for index in range(len(packed), len(kernel.parameters)):
-            first = index == len(values) and scratch is not None
-            packed.append((scratch.address if first and scratch else 0).to_bytes(8, "little"))
+        pointers = [scratch.address if scratch else 0, 0, 0]
+        packed.extend(pointer.to_bytes(8, "little") for pointer in pointers[: len(kernel.parameters) - len(packed)])
         if enter is not None:
             enter(launch_metadata)
         records = Records()
@@ -169,7 +167,9 @@ def _with_lines(ptx: str) -> str:
         if text.startswith(("// begin inline asm", "// end inline asm")):
             inside = text.startswith("// begin")
         elif text.startswith(".loc"):
-            before, line = (before, before) if inside and before else (line, line)
+            if inside and before:
+                line = before
+            before = line
         lines.append(line)
     return "\n".join(lines) + "\n"
 

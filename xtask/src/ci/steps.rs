@@ -242,11 +242,11 @@ pub(super) const STEPS: &[Step] = &[
             1,
             Inputs {
                 packages: &["warpproof", "warpproof-driver"],
-                files: &["python/"],
+                files: &["python/", "book/src/python.md"],
                 tools: &[Tool::Rustc],
                 ..of("python")
             },
-            || python::run(false).map(quiet),
+            || python::run().map(quiet),
         )
     },
     study(

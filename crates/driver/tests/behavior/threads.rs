@@ -38,8 +38,8 @@ fn ten_threads_on_ten_streams_lose_no_result() {
 const ROUNDS: [u32; 3] = [1_000_000, 4_000_000, 16_000_000];
 
 /// Runs the kernel `long` in a thread and stream of its own, and meanwhile `others` with the stream and whether it has
-/// ended. If `others` was too late, it gives `None`, and a longer kernel runs.
-fn beside_a_long_kernel(flags: u32, others: impl Fn(*mut std::ffi::c_void, &AtomicBool) -> Option<()>) {
+/// ended. If `others` was too late, it returns `false`, and a longer kernel runs.
+fn beside_a_long_kernel(flags: u32, others: impl Fn(*mut std::ffi::c_void, &AtomicBool) -> bool) {
     let context = start().expose_provenance();
     let long = kernel(PTX, "long").expose_provenance();
     let mut stream = null();
@@ -59,14 +59,14 @@ fn beside_a_long_kernel(flags: u32, others: impl Fn(*mut std::ffi::c_void, &Atom
             // The kernel has begun; the call is answered although it runs.
             while answer!(api::cuStreamQuery(stream)) == 0 {
                 if ended.load(Ordering::SeqCst) {
-                    return None;
+                    return false;
                 }
                 std::thread::yield_now();
             }
             others(stream, &ended)
         });
         assert_eq!(download(data, 1)[0].to_bits(), rounds);
-        done.is_some()
+        done
     });
     assert!(in_time, "the driver served no other thread before the kernel had ended");
 }
@@ -90,7 +90,7 @@ fn other_threads_are_served_while_a_kernel_runs() {
         let data = upload(&[1.0; 32]);
         assert_eq!(launch(add, 32, data, 2, own), 0);
         assert_eq!(download(data, 32), [3.0; 32]);
-        running.then_some(())
+        running
     });
 }
 
@@ -105,7 +105,7 @@ fn work_of_the_same_stream_waits_for_the_kernel() {
         while !ended.load(Ordering::SeqCst) {
             std::thread::yield_now();
         }
-        Some(())
+        true
     });
 }
 
@@ -117,7 +117,7 @@ fn the_legacy_default_stream_waits_for_blocking_streams() {
         ok!(api::cuMemAlloc_v2(out(&mut data), 4));
         assert_eq!(launch(add, 1, data, 2, null()), 0);
         assert_eq!(answer!(api::cuStreamQuery(stream)), 0);
-        Some(())
+        true
     });
 }
 
@@ -128,6 +128,6 @@ fn memory_is_freed_after_the_kernel_that_may_use_it() {
         ok!(api::cuMemAlloc_v2(out(&mut data), 4));
         ok!(api::cuMemFree_v2(data));
         assert_eq!(answer!(api::cuStreamQuery(stream)), 0);
-        Some(())
+        true
     });
 }
