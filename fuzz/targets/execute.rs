@@ -243,8 +243,7 @@ fn geometry(choices: &mut Unstructured<'_>) -> Result<Geometry> {
     let blocks = if choices.arbitrary()? {
         Blocks::InOrder
     } else {
-        // 0 is left out: no block starts then, and the launch never ends, until the software GPU takes it as 1.
-        let together = *choices.choose(&[1, 2, 64, u32::MAX])?;
+        let together = *choices.choose(&[0, 1, 2, 64, u32::MAX])?;
         Blocks::Interleaved { seed: choices.arbitrary()?, together, turn: quantum }
     };
     Ok(Geometry {

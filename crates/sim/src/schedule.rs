@@ -24,7 +24,7 @@ pub enum Blocks {
     Interleaved {
         /// The seed for order and lengths.
         seed: u64,
-        /// Blocks active from the start; more are started when these wait.
+        /// Blocks active from the start, at least one; more are started when these wait.
         together: u32,
         /// Instructions in one turn of a block, on average. A turn is at least a turn of each of its warps.
         turn: u64,

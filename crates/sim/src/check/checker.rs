@@ -65,7 +65,7 @@ impl Checker {
         let order = Order::new(block, context.block_threads());
         let race = context.settings.has(Check::Race).then(|| Races {
             shared: SharedRace::new(context.shared),
-            global: GlobalRace::new(together, context.settings.memory / 16),
+            global: GlobalRace::new(&context, together),
             copies: Copies::default(),
         });
         let facts = context.facts.as_ref();
@@ -97,6 +97,9 @@ impl Checker {
     }
 
     pub(crate) fn finish(mut self) -> Left {
+        if let Some(race) = &mut self.race {
+            race.global.finish(&self.context, &mut self.raw_findings);
+        }
         let mut shadow = self.race.as_ref().map_or(0, |race| race.shared.bytes());
         if let Some(provenance) = self.provenance.take() {
             shadow += provenance.bytes();
@@ -141,6 +144,9 @@ impl Observer for Checker {
         }
         if let Some(provenance) = &mut self.provenance {
             provenance.issue(&self.context, &mut self.raw_findings, issue);
+        }
+        if let Some(race) = &mut self.race {
+            race.global.issue(&self.context, issue);
         }
         match self.context.sites.get(issue.pc).kind {
             Kind::Fence(scope, sequential) => {
@@ -310,6 +316,9 @@ impl Observer for Checker {
 
     fn exit(&mut self, warp: u32, lanes: u32) {
         self.order.exit(warp, lanes);
+        if let Some(race) = &mut self.race {
+            race.global.exit(warp, lanes);
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use super::settings::{BufferRole, Check, Role, Settings};
 use super::shadow::UNKNOWN_SITE;
 use super::site::Sites;
 use super::taint::Entrances;
+use super::unused::Sinks;
 use crate::isa::Op;
 use crate::isa::op::MbarrierOp;
 use crate::machine::{Access, Width, at};
@@ -20,6 +21,8 @@ use std::sync::Arc;
 pub(crate) struct Context {
     pub program: Arc<Program>,
     pub sites: Sites,
+    /// The loads whose value may have no effect.
+    pub sinks: Sinks,
     /// The variable that each access must stay in, if that is checked.
     pub arrays: Option<Arrays>,
     /// How the elements of matrix fragments are followed, if that is checked and the kernel has fragments.
@@ -31,6 +34,8 @@ pub(crate) struct Context {
     /// Bytes of shared memory per block.
     pub shared: u32,
     pub settings: Settings,
+    /// Whether several threads may hold the same element and store it together, as in kernels of Triton.
+    pub replicated: bool,
     /// How values flow through the instructions, if a check needs it.
     pub facts: Option<Facts>,
     /// Where machine-dependent values enter, if that is checked.
@@ -40,6 +45,14 @@ pub(crate) struct Context {
 fn index(linear: u32, [x, y, _]: [u32; 3]) -> [u32; 3] {
     let (x, y) = (x.max(1), y.max(1));
     [linear % x, linear / x % y, linear / x / y]
+}
+
+/// Whether Triton's compiler made a kernel: all shared memory is dynamic and has the name that it gives it.
+pub(crate) fn made_by_triton(program: &Program) -> bool {
+    let mut symbols = program.metas.iter().flat_map(|meta| &meta.symbols);
+    program.dynamic_shared.is_some()
+        && program.shared_variables.is_empty()
+        && symbols.any(|name| name == "global_smem")
 }
 
 impl Context {

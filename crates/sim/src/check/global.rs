@@ -16,13 +16,14 @@ use super::context::Context;
 use super::copies::Copies;
 use super::history::{Conflict, Touch, Write, stamp};
 use super::race::{Race, Variable, describe, exchange, one_store, reach};
-use super::raw::RawFindings;
+use super::raw::{Raw, RawFindings};
 use super::shadow::{Cell, Many, Owner, Spill, Stamp};
 use super::site::Kind;
+use super::unused::{Doubt, UnusedReads};
 use super::{Class, Severity};
 use crate::machine::{Access, AccessKind, at, lanes_of};
 use crate::memory::Space;
-use crate::observe::AsyncCopy;
+use crate::observe::{AsyncCopy, Issue};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
@@ -156,6 +157,28 @@ impl Pages {
         true
     }
 
+    /// The earlier reads of some bytes that an access conflicts with, if every reader is recorded.
+    fn readers(&mut self, touch: &Touch<'_>, address: u64, bytes: u32, found: &mut Vec<Conflict>) {
+        let end = address.saturating_add(u64::from(bytes));
+        let mut byte = address;
+        while byte < end {
+            let next = (byte | 3).saturating_add(1).min(end);
+            let Some(page) = self.page(byte / PAGE_BYTES) else { return };
+            let slot = usize::try_from(byte / 4).unwrap_or(0) % PAGE;
+            let GlobalCell { cell, owner, .. } = self.list[page].1.cells[slot];
+            match cell.parts() {
+                None => touch.with_every_reader(&cell, &self.spill, owner, found),
+                Some(parts) => {
+                    for byte in byte..next {
+                        let part = self.spill.part(parts, usize::try_from(byte % 4).unwrap_or(0));
+                        touch.with_every_reader(&part.0, &self.spill, part.1, found);
+                    }
+                }
+            }
+            byte = next;
+        }
+    }
+
     /// Applies an access to the cells of its bytes. Returns the first conflict, and whether both wrote the same value.
     fn touch(
         &mut self,
@@ -251,11 +274,35 @@ pub(crate) struct GlobalRace {
     together: Option<Arc<Mutex<Together>>>,
     /// Sources of copies in flight, by their first byte and the thread that issued them.
     sources: BTreeMap<(u64, u32, u32, u32), AsyncCopy>,
+    unused: UnusedReads,
 }
 
 impl GlobalRace {
-    pub(crate) fn new(together: Option<Arc<Mutex<Together>>>, bytes: u64) -> GlobalRace {
-        GlobalRace { own: Pages::new(bytes), together, sources: BTreeMap::new() }
+    pub(crate) fn new(context: &Context, together: Option<Arc<Mutex<Together>>>) -> GlobalRace {
+        GlobalRace {
+            own: Pages::new(context.settings.memory / 16),
+            together,
+            sources: BTreeMap::new(),
+            unused: UnusedReads::new(context),
+        }
+    }
+
+    /// An instruction is executed by some lanes.
+    #[inline]
+    pub(crate) fn issue(&mut self, context: &Context, issue: &Issue<'_>) {
+        self.unused.issue(context, issue.pc, issue.warp, issue.exec);
+    }
+
+    /// Lanes exit.
+    pub(crate) fn exit(&mut self, warp: u32, lanes: u32) {
+        self.unused.exit(warp, lanes);
+    }
+
+    /// Reports the races of reads whose effect was not known before. Must be called when the block has ended.
+    pub(crate) fn finish(&mut self, context: &Context, raw_findings: &mut RawFindings) {
+        for (effect, Doubt { race, conflict, count }) in self.unused.decide(context) {
+            report(context, raw_findings, &race, &conflict, (effect, count));
+        }
     }
 
     /// The block's accesses, for comparison with other blocks.
@@ -280,11 +327,13 @@ impl GlobalRace {
         let together = self.together.clone();
         let mut guard = together.as_ref().and_then(|together| together.lock().ok());
         let reads = access.kind == AccessKind::Read;
+        let exact = !context.sites.barriers_only || !context.sinks.is_empty() || guard.is_some();
+        let doubtful = reads && context.sinks.doubtful(access.pc);
         let plain = guard.is_none()
             && strong.is_none()
             && access.kind != AccessKind::Atomic
             && access.bytes.is_multiple_of(4)
-            && (!reads || context.sites.barriers_only)
+            && (!reads || !exact)
             && (reads || self.sources.is_empty());
         let (floor, now) = (order.floor(), order.now());
         let warp_floor = order.warp_floor(at(access.warp));
@@ -300,12 +349,7 @@ impl GlobalRace {
                 }
             }
             let stamp = stamp(order, who, access.pc, strong);
-            let touch = Touch {
-                order,
-                block: access.block,
-                stamp,
-                exact: !context.sites.barriers_only || guard.is_some(),
-            };
+            let touch = Touch { order, block: access.block, stamp, exact, doubtful };
             let word = |i: usize| access.words.get(i).map(|row| row.0[lane]);
             let pages = match &mut guard {
                 Some(together) => &mut together.pages,
@@ -319,15 +363,22 @@ impl GlobalRace {
                 // coherent.
                 let race = Race { block: access.block, access: stamp, wrote: false, unchanged: false };
                 let conflict = Conflict { other, block, wrote: true, pending: false, thread_known: true };
-                report(context, raw_findings, &race, &conflict);
-            } else if let Some((conflict, same)) =
-                pages.touch(&touch, address, access.bytes, access.kind, word)
-            {
-                let unchanged = same || access.unchanged >> lane & 1 != 0;
-                let wrote = access.kind != AccessKind::Read;
-                let race = Race { block: access.block, access: stamp, wrote, unchanged };
-                if !one_store(&race, &conflict) {
-                    report(context, raw_findings, &race, &conflict);
+                report(context, raw_findings, &race, &conflict, (true, 1));
+            } else {
+                let mut readers = Vec::new();
+                if !reads && !context.sinks.is_empty() {
+                    pages.readers(&touch, address, access.bytes, &mut readers);
+                }
+                if let Some((first, same)) = pages.touch(&touch, address, access.bytes, access.kind, word) {
+                    // A reader whose value has no effect does not stand for the others.
+                    let conflicts = if first.wrote || readers.is_empty() { vec![first] } else { readers };
+                    let unchanged = same || access.unchanged >> lane & 1 != 0;
+                    let race = Race { block: access.block, access: stamp, wrote: !reads, unchanged };
+                    for conflict in conflicts {
+                        if !one_store(&race, &conflict) && !self.unused.keep(context, &race, &conflict) {
+                            report(context, raw_findings, &race, &conflict, (true, 1));
+                        }
+                    }
                 }
             }
             if access.kind != AccessKind::Read && !self.sources.is_empty() {
@@ -352,8 +403,8 @@ impl GlobalRace {
             let stamp = stamp(order, Who::new(copy.warp, at(copy.lane)), copy.pc, None);
             let together = self.together.clone();
             let mut guard = together.as_ref().and_then(|together| together.lock().ok());
-            let exact = !context.sites.barriers_only || guard.is_some();
-            let touch = Touch { order, block, stamp, exact };
+            let exact = !context.sites.barriers_only || !context.sinks.is_empty() || guard.is_some();
+            let touch = Touch { order, block, stamp, exact, doubtful: false };
             let pages = match &mut guard {
                 Some(together) => &mut together.pages,
                 None => &mut self.own,
@@ -370,6 +421,7 @@ impl GlobalRace {
                     raw_findings,
                     &Race { block, access: stamp, wrote: false, unchanged: false },
                     &conflict,
+                    (true, 1),
                 );
             }
             self.sources.insert((copy.from, copy.warp, copy.lane, copy.to), *copy);
@@ -418,14 +470,26 @@ impl GlobalRace {
     }
 }
 
-fn report(context: &Context, raw_findings: &mut RawFindings, race: &Race, conflict: &Conflict) {
+/// Reports `count` occurrences of a race; `effect`: what the read of the two has read has an effect.
+fn report(
+    context: &Context,
+    raw_findings: &mut RawFindings,
+    race: &Race,
+    conflict: &Conflict,
+    (effect, count): (bool, u64),
+) {
     let weak = !race.access.strong && !conflict.other.strong;
     let same_value = race.wrote && conflict.wrote && race.unchanged && weak;
-    let severity = if same_value { Severity::Note } else { Severity::Error };
+    let severity = if same_value || !effect { Severity::Note } else { Severity::Error };
     let class = Class::GlobalRace;
     let (low, high) = (race.access.pc.min(conflict.other.pc), race.access.pc.max(conflict.other.pc));
     let key = (class, low, high, 0);
-    raw_findings.add_reaching(key, severity, reach(race, conflict), || {
+    raw_findings.add_times(key, severity, reach(race, conflict), count, || {
+        if !effect {
+            let raw = describe(context, race, conflict, class, Severity::Error, Space::Global);
+            let sentence = format!("{}; the value that was read has no effect", raw.sentence);
+            return Raw { severity, sentence, help: None, ..raw };
+        }
         let mut raw = describe(context, race, conflict, class, severity, Space::Global);
         let narrow = race.access.strong
             && conflict.other.strong
@@ -502,7 +566,7 @@ impl Between {
                         self.compare(block, done, address, bytes).into_iter().flatten()
                     {
                         let race = Race { block, access, wrote: kind == AccessKind::Write, unchanged };
-                        report(context, raw_findings, &race, &conflict);
+                        report(context, raw_findings, &race, &conflict, (true, 1));
                     }
                 }
             }

@@ -23,6 +23,8 @@ pub(crate) struct Touch<'a> {
     pub stamp: Stamp,
     /// Whether threads can be ordered by more than barriers of the block, so that every reader is recorded.
     pub exact: bool,
+    /// Whether the access is a read whose value may have no effect, so that it does not stand for other reads.
+    pub doubtful: bool,
 }
 
 /// How a cell is written.
@@ -98,6 +100,34 @@ impl Touch<'_> {
         unordered.then(|| conflict(other, owner.read, true))
     }
 
+    /// The conflicts with all earlier reads, if every reader is recorded.
+    pub(crate) fn with_every_reader(
+        &self,
+        cell: &Cell,
+        spill: &Spill,
+        owner: Owner,
+        found: &mut Vec<Conflict>,
+    ) {
+        let mut add = |other: Stamp, block: u32| {
+            if self.conflicts(other, block) {
+                found.push(Conflict {
+                    other,
+                    block,
+                    wrote: other.modified,
+                    pending: false,
+                    thread_known: true,
+                });
+            }
+        };
+        match cell.list() {
+            Some(list) => {
+                let readers = spill.list(list).iter();
+                readers.for_each(|readers| readers.stamps().for_each(|stamp| add(stamp, readers.block)));
+            }
+            None => cell.reader().into_iter().for_each(|(stamp, _)| add(stamp, owner.read)),
+        }
+    }
+
     /// Reads a cell.
     pub(crate) fn read(&self, cell: &mut Cell, owner: &mut Owner, spill: &mut Spill) -> Option<Conflict> {
         let conflict =
@@ -123,9 +153,17 @@ impl Touch<'_> {
         conflict
     }
 
+    /// Whether this read can replace an earlier one. One that is doubtful only replaces reads that it has an effect with,
+    /// those of the same thread by the same instruction, and those that every thread of the block is ordered after.
+    fn stands_for(&self, earlier: Stamp, block: u32) -> bool {
+        let same = earlier.who == self.stamp.who && earlier.pc == self.stamp.pc;
+        let over = block == self.block && (same || earlier.time <= self.order.floor());
+        self.stamp.replaces(earlier) && (!self.doubtful || over)
+    }
+
     fn remember_read(&self, cell: &mut Cell, owner: &mut Owner, spill: &mut Spill) {
         let covered = |other: Stamp, block: u32| {
-            self.stamp.replaces(other)
+            self.stands_for(other, block)
                 && ((block == self.block && other.who == self.stamp.who)
                     || self.order.before_any(block, other.who, other.time, self.stamp.who))
         };
@@ -178,20 +216,26 @@ impl Touch<'_> {
         let (warp, lane) = (u32::try_from(self.stamp.who.warp()).unwrap_or(0), self.stamp.who.lane());
         let mut known = false;
         list.retain_mut(|readers| {
+            let here = readers.block == self.block && readers.warp == warp;
             if !self.stamp.replaces(readers.stamp) {
                 return true;
             }
-            if readers.block == self.block && readers.warp == warp {
-                if readers.stamp.time == self.stamp.time
-                    && readers.stamp.pc == self.stamp.pc
-                    && readers.stamp.strong == self.stamp.strong
-                    && readers.stamp.modified == self.stamp.modified
-                {
-                    readers.lanes |= 1 << lane;
-                    known = true;
-                    return true;
-                }
+            if here
+                && readers.stamp.time == self.stamp.time
+                && readers.stamp.pc == self.stamp.pc
+                && readers.stamp.strong == self.stamp.strong
+                && readers.stamp.modified == self.stamp.modified
+            {
+                readers.lanes |= 1 << lane;
+                known = true;
+                return true;
+            }
+            let mine = Stamp { who: self.stamp.who, ..readers.stamp };
+            if here && self.stands_for(mine, readers.block) {
                 readers.lanes &= !(1 << lane);
+            }
+            if self.doubtful && (readers.block != self.block || readers.stamp.time > self.order.floor()) {
+                return readers.lanes != 0;
             }
             let seen =
                 |stamp: &Stamp| self.order.before_any(readers.block, stamp.who, stamp.time, self.stamp.who);

@@ -30,6 +30,7 @@ mod shadow;
 mod site;
 mod taint;
 mod undefined;
+mod unused;
 
 pub use class::Class;
 pub use explore::{Bounds, Explored};
@@ -54,6 +55,7 @@ use raw::{Raw, RawFindings};
 use site::Sites;
 use std::any::Any;
 use std::sync::{Arc, Mutex};
+use unused::Sinks;
 
 /// The outcome and the findings of a checked launch.
 #[derive(Debug)]
@@ -152,6 +154,7 @@ impl Device {
         let context = Arc::new(Context {
             program: launch.program(),
             sites: Sites::of(&launch.program()),
+            sinks: if settings.has(Check::Race) { Sinks::of(&launch.program()) } else { Sinks::default() },
             arrays: settings.has(Check::Array).then(|| Arrays::of(&launch.program())),
             fragments: if settings.has(Check::Provenance) {
                 Fragments::of(&launch.program(), settings)
@@ -163,6 +166,7 @@ impl Device {
             threads: launch.threads(),
             shared: launch.shared_bytes(),
             settings: settings.clone(),
+            replicated: context::made_by_triton(&launch.program()),
             facts,
             entrances,
         });

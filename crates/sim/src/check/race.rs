@@ -151,6 +151,7 @@ impl SharedRace {
                 block: access.block,
                 stamp: stamp(order, who, access.pc, strong),
                 exact: !context.sites.barriers_only,
+                doubtful: false,
             };
             let unchanged = access.unchanged >> lane & 1 != 0;
             self.touch(&touch, address, access.bytes, access.kind, false, &mut conflicts);
@@ -319,7 +320,7 @@ impl SharedRace {
     ) {
         let who = Who::new(copy.warp, at(copy.lane));
         let stamp = stamp(order, who, copy.pc, None);
-        let touch = Touch { order, block, stamp, exact: !context.sites.barriers_only };
+        let touch = Touch { order, block, stamp, exact: !context.sites.barriers_only, doubtful: false };
         let mut conflicts = Vec::new();
         self.touch(&touch, copy.to, copy.size, AccessKind::Write, true, &mut conflicts);
         for conflict in conflicts {
@@ -404,6 +405,9 @@ impl SharedRace {
             && class == Class::SharedRace;
         let severity = if same_value { Severity::Note } else { Severity::Error };
         let (here, there) = (race.access.pc, conflict.other.pc);
+        if same_value && here == there && context.replicated {
+            return;
+        }
         let key = if class == Class::SharedRace {
             // The order of the two accesses does not matter: the fix is the same.
             (class, here.min(there), here.max(there), 0)
@@ -540,6 +544,7 @@ pub(crate) fn reach(race: &Race, conflict: &Conflict) -> Reach {
 }
 
 /// The later of two accesses.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Race {
     pub block: u32,
     pub access: Stamp,

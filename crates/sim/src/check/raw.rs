@@ -82,16 +82,28 @@ impl RawFindings {
         reach: Reach,
         describe: impl FnOnce() -> Raw,
     ) {
+        self.add_times(key, severity, reach, 1, describe);
+    }
+
+    /// As [`add_reaching`](Self::add_reaching), for several occurrences.
+    pub(crate) fn add_times(
+        &mut self,
+        key: Key,
+        severity: Severity,
+        reach: Reach,
+        count: u64,
+        describe: impl FnOnce() -> Raw,
+    ) {
         if let Some(&i) = self.index.get(&key) {
             let ours = &mut self.entries[i];
-            ours.raw.count += 1;
+            ours.raw.count += count;
             if ours.yields_to(severity, reach) {
                 ours.raw = Raw { count: ours.raw.count, ..describe() };
                 ours.reach = reach;
             }
         } else {
             self.index.insert(key, self.entries.len());
-            self.entries.push(Entry { key, reach, raw: describe() });
+            self.entries.push(Entry { key, reach, raw: Raw { count, ..describe() } });
         }
     }
 

@@ -80,7 +80,7 @@ impl Turns {
     pub(super) fn starts(&self, running: usize) -> usize {
         match self.blocks {
             Blocks::InOrder | Blocks::Overtaken { .. } => 1,
-            Blocks::Interleaved { together, .. } => super::at(together).saturating_sub(running),
+            Blocks::Interleaved { together, .. } => super::at(together.max(1)).saturating_sub(running),
         }
     }
 
@@ -102,6 +102,12 @@ impl Turns {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn at_least_one_block_runs() {
+        let turns = Turns::new(Blocks::Interleaved { seed: 1, together: 0, turn: 8 }, 4, 2);
+        assert_eq!((turns.starts(0), turns.starts(1)), (1, 0));
+    }
 
     #[test]
     fn every_block_starts_once_and_windows_follow_each_other() {

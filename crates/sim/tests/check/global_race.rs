@@ -1,7 +1,8 @@
 //! Unordered accesses to global memory: legal for compare-and-swap guesses and polled flags, a race for data.
 
-use super::{check, found};
-use warpproof_sim::check::{Check, Checked};
+use super::{check, check_in_order, found};
+use warpproof_sim::check::{Check, Checked, Class, Severity};
+use warpproof_sim::schedule::Order;
 
 fn races(body: &str) -> Checked {
     check(body, 2, 64, &[Check::Race])
@@ -31,4 +32,71 @@ fn a_flag_that_was_polled_may_be_read_again() {
     let data = "st.volatile.global.u32 [%to], %t; xor.b32 %r1, %t, 1; mul.wide.u32 %d1, %r1, 4; add.u64 %d1, %out, %d1;\n\
                 ld.volatile.global.u32 %r2, [%d1]; st.global.u32 [%to+1024], %r2;";
     assert!(!found(&check(data, 1, 32, &[Check::Race])).is_empty());
+}
+
+/// The severities of the findings in a kernel of 128 threads in which four threads hold each of 32 elements: all of them
+/// load it (`%r2`, from `%d1`), and the first of the four, where `%p1` is true, stores it. The warps run in both orders.
+fn in_place(rest: &str) -> Vec<Severity> {
+    let body = format!(
+        "and.b32 %r1, %t, 31; mul.wide.u32 %d1, %r1, 4; add.u64 %d1, %out, %d1;\nsetp.lt.u32 %p1, %t, 32;\n{rest}"
+    );
+    let severities = |order| {
+        let checked = check_in_order(&body, 1, 128, &[Check::Race], order);
+        assert!(checked.findings.iter().all(|finding| finding.class == Class::GlobalRace));
+        checked.findings.iter().map(|finding| finding.severity).collect::<Vec<_>>()
+    };
+    let forward = severities(Order::Forward);
+    assert_eq!(forward, severities(Order::Reverse), "{rest}");
+    forward
+}
+
+const STORE: &str = "add.u32 %r3, %r2, 1; @%p1 st.global.u32 [%d1], %r3;";
+
+#[test]
+fn a_racing_read_without_effect_is_a_note() {
+    assert_eq!(in_place(&format!("ld.global.u32 %r2, [%d1]; {STORE}")), [Severity::Note]);
+    let halves = "ld.global.u16 %r2, [%d1]; add.u32 %r3, %r2, 1; @%p1 st.global.u16 [%d1], %r3;";
+    assert_eq!(in_place(halves), [Severity::Note]);
+    let selected = format!("ld.global.u32 %r4, [%d1]; selp.u32 %r2, %r4, 7, %p1; {STORE}");
+    assert_eq!(in_place(&selected), [Severity::Note]);
+}
+
+#[test]
+fn a_racing_read_with_an_effect_is_an_error() {
+    let load = "ld.global.u32 %r2, [%d1];";
+    let effects = [
+        // Stored elsewhere by a thread that does not store in place, before and after.
+        format!(
+            "{load} setp.eq.u32 %p2, %t, 77; @%p2 st.global.u32 [%to+1024], %r2; add.u32 %r2, %r2, 0; {STORE}"
+        ),
+        format!("{load} {STORE} setp.eq.u32 %p2, %t, 77; @%p2 st.global.u32 [%to+1024], %r2;"),
+        // The address of a load.
+        format!(
+            "{load} mul.wide.u32 %d2, %r2, 4; add.u64 %d2, %out, %d2; ld.global.u32 %r5, [%d2+1024]; {STORE}"
+        ),
+        // A branch and a guard.
+        format!("{load} setp.eq.u32 %p2, %r2, 5; @%p2 bra DONE; {STORE} DONE:"),
+        format!("{load} setp.eq.u32 %p2, %r2, 5; @%p2 mov.u32 %r5, 3; {STORE}"),
+        // Another lane.
+        format!("{load} shfl.sync.bfly.b32 %r5, %r2, 1, 31, -1; {STORE}"),
+        // The guard lets two of the four threads store.
+        format!("setp.lt.u32 %p1, %t, 64; {load} add.u32 %r3, %r2, %t; @%p1 st.global.u32 [%d1], %r3;"),
+        // A thread reads the element twice, and only the first value has an effect.
+        format!("ld.global.u32 %r5, [%d1]; {load} {STORE} st.global.u32 [%to+1024], %r5;"),
+    ];
+    for rest in effects {
+        let severities = in_place(&rest);
+        assert!(severities.contains(&Severity::Error), "{rest}: {severities:?}");
+    }
+}
+
+#[test]
+fn a_read_of_a_thread_that_did_not_exit_has_an_effect() {
+    let body = format!(
+        "and.b32 %r1, %t, 31; mul.wide.u32 %d1, %r1, 4; add.u64 %d1, %out, %d1;\nsetp.lt.u32 %p1, %t, 32;\n\
+         ld.global.u32 %r2, [%d1]; {STORE}\nbar.sync 0; trap;"
+    );
+    let checked = check(&body, 1, 128, &[Check::Race]);
+    let races: Vec<_> = checked.findings.iter().filter(|race| race.class == Class::GlobalRace).collect();
+    assert!(races.iter().any(|race| race.severity == Severity::Error), "{:?}", checked.findings);
 }

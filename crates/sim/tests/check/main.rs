@@ -10,9 +10,11 @@ mod init;
 mod lanes;
 mod mbarrier;
 mod output;
+mod shared_race;
 mod taint;
 
 use warpproof_sim::check::{BufferRole, Check, Checked, Class, Role, Settings};
+use warpproof_sim::schedule::Order;
 use warpproof_sim::{Buffer, Device};
 
 /// A kernel to check: its PTX, its launch, and its buffers of 32-bit words.
@@ -88,6 +90,11 @@ impl Case<'_> {
 /// Checks `body` in a kernel with one parameter, the address of an array of words (`%out`); `%to` is the address of
 /// each thread's own word.
 fn check(body: &str, grid: u32, block: u32, checks: &[Check]) -> Checked {
+    check_in_order(body, grid, block, checks, Order::Forward)
+}
+
+/// As [`check`], with an order of the warps.
+fn check_in_order(body: &str, grid: u32, block: u32, checks: &[Check], order: Order) -> Checked {
     let ptx = format!(
         ".version 8.7\n.target sm_89\n.address_size 64\n.visible .entry k(.param .u64 out) {{\n\
          .reg .b64 %out, %to; .reg .b32 %t, %lane, %cta; .reg .b32 %r<16>; .reg .b64 %d<16>; .reg .pred %p<8>;\n\
@@ -98,6 +105,7 @@ fn check(body: &str, grid: u32, block: u32, checks: &[Check]) -> Checked {
     );
     let mut device = Device::new().with_threads(1);
     device.limits.instructions = 4_000_000;
+    device.schedule.order = order;
     let module = device.load(&ptx).unwrap();
     let out = device.alloc::<u32>(4096).unwrap();
     let launch = module.kernel("k").unwrap().launch().grid(grid).block(block).arg(out);

@@ -1,0 +1,204 @@
+//! Racing reads of global memory whose value has no effect.
+//!
+//! Triton lets several threads hold the same element: all of them load it, and a guard lets one of them store the
+//! result. If the result is stored in place, the loads of the others race with that store, and what they read is thrown
+//! away. Such a race is a note, not an error.
+//!
+//! The *sinks* of a load are the instructions at which its value leaves the registers of its thread: stores, addresses,
+//! branches, guards, exchanges between lanes. They are found from the program alone, without regard to the order of
+//! instructions, so the list is never too short. Only loads whose sinks all have a guard are considered here. The value
+//! has no effect if its thread has exited and never executed a sink of the load.
+
+use super::clock::Who;
+use super::context::Context;
+use super::history::Conflict;
+use super::race::Race;
+use super::shadow::UNKNOWN_SITE;
+use crate::isa::Op;
+use crate::isa::op::{Control, Copies, MemoryKind, Participants, Semantics};
+use crate::machine::{Width, at};
+use crate::memory::Space;
+use crate::program::{Meta, Program};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The loads of a program whose value may have no effect in some threads, and their sinks.
+#[derive(Debug, Default)]
+pub(crate) struct Sinks {
+    /// By load: the numbers of its sinks.
+    loads: BTreeMap<u32, Vec<usize>>,
+    /// By instruction: its number among the sinks.
+    numbers: Vec<Option<usize>>,
+    /// How many sinks there are.
+    count: usize,
+}
+
+impl Sinks {
+    pub(crate) fn of(program: &Program) -> Sinks {
+        let mut sinks = Sinks::default();
+        // A callee has registers of its own, and its caller reads the result from them.
+        if program.metas.iter().any(|meta| matches!(meta.op, Op::Call(_))) {
+            return sinks;
+        }
+        let mut readers: BTreeMap<(Width, u32), Vec<usize>> = BTreeMap::new();
+        for (pc, meta) in program.metas.iter().enumerate() {
+            meta.reads.iter().for_each(|row| readers.entry(*row).or_default().push(pc));
+        }
+        for (pc, meta) in program.metas.iter().enumerate() {
+            let Some(load) = u32::try_from(pc).ok().filter(|pc| *pc < UNKNOWN_SITE && weak_load(meta)) else {
+                continue;
+            };
+            let found = guarded_sinks(program, &readers, meta);
+            if !found.is_empty() {
+                let numbers = found.into_iter().map(|sink| sinks.number(sink)).collect();
+                sinks.loads.insert(load, numbers);
+            }
+        }
+        sinks
+    }
+
+    /// The number of an instruction among the sinks, a new one if it has none.
+    fn number(&mut self, sink: usize) -> usize {
+        if self.numbers.len() <= sink {
+            self.numbers.resize(sink + 1, None);
+        }
+        *self.numbers[sink].get_or_insert_with(|| {
+            self.count += 1;
+            self.count - 1
+        })
+    }
+
+    /// Whether there is no such load.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.loads.is_empty()
+    }
+
+    /// Whether the value of a load may have no effect in some threads.
+    pub(crate) fn doubtful(&self, load: u32) -> bool {
+        self.loads.contains_key(&load)
+    }
+}
+
+/// Whether an instruction is an ordinary load that may read global memory.
+fn weak_load(meta: &Meta) -> bool {
+    meta.op.effects().memory.is_some_and(|memory| {
+        memory.kind == MemoryKind::Load
+            && memory.semantics == Semantics::Weak
+            && !memory.read_only
+            && matches!(memory.space, Space::Global | Space::Generic)
+    })
+}
+
+/// The sinks of a load; none if one of them has no guard, or has a guard that depends on the value.
+fn guarded_sinks(
+    program: &Program,
+    readers: &BTreeMap<(Width, u32), Vec<usize>>,
+    load: &Meta,
+) -> BTreeSet<usize> {
+    let (mut sinks, mut seen) = (BTreeSet::new(), BTreeSet::new());
+    let mut rows: Vec<(Width, u32)> = load.writes.to_vec();
+    while let Some(row) = rows.pop() {
+        if !seen.insert(row) {
+            continue;
+        }
+        for &pc in readers.get(&row).into_iter().flatten() {
+            let guard = program.code.get(pc).and_then(|inst| inst.guard);
+            let (meta, decides) = (&program.metas[pc], guard.is_some_and(|(g, _)| (Width::Pred, g) == row));
+            if decides || (guard.is_none() && !computes(meta)) {
+                return BTreeSet::new();
+            } else if computes(meta) {
+                rows.extend_from_slice(&meta.writes);
+            } else {
+                sinks.insert(pc);
+            }
+        }
+    }
+    sinks
+}
+
+/// Whether an instruction only computes registers of a lane from registers of the same lane.
+fn computes(meta: &Meta) -> bool {
+    let effects = meta.op.effects();
+    effects.memory.is_none()
+        && effects.control == Control::Next
+        && effects.participants == Participants::Lane
+        && effects.fence.is_none()
+        && effects.copies == Copies::None
+        && !matches!(meta.op, Op::Parameter | Op::Refused | Op::Stack(_))
+}
+
+/// The racing reads of a block whose value may have no effect, and the sinks that its threads have executed.
+#[derive(Debug)]
+pub(crate) struct UnusedReads {
+    sinks: usize,
+    /// By warp and sink: the lanes that executed it.
+    executed: Vec<u32>,
+    /// By warp: the lanes that have exited.
+    exited: Vec<u32>,
+    races: BTreeMap<(u32, u32, Who), Doubt>,
+}
+
+/// A race of a read whose value may have no effect, and how often it occurred.
+#[derive(Debug)]
+pub(crate) struct Doubt {
+    pub(crate) race: Race,
+    pub(crate) conflict: Conflict,
+    pub(crate) count: u64,
+}
+
+impl UnusedReads {
+    pub(crate) fn new(context: &Context) -> UnusedReads {
+        let (warps, sinks) = (at(context.block_threads().div_ceil(32)), context.sinks.count);
+        UnusedReads {
+            sinks,
+            executed: vec![0; if sinks == 0 { 0 } else { warps * sinks }],
+            exited: vec![0; if sinks == 0 { 0 } else { warps }],
+            races: BTreeMap::new(),
+        }
+    }
+
+    /// An instruction is executed by some lanes.
+    #[inline]
+    pub(crate) fn issue(&mut self, context: &Context, pc: u32, warp: u32, lanes: u32) {
+        if self.sinks != 0
+            && let Some(Some(sink)) = context.sinks.numbers.get(at(pc))
+            && let Some(executed) = self.executed.get_mut(at(warp) * self.sinks + sink)
+        {
+            *executed |= lanes;
+        }
+    }
+
+    /// Lanes exit.
+    pub(crate) fn exit(&mut self, warp: u32, lanes: u32) {
+        if let Some(exited) = self.exited.get_mut(at(warp)) {
+            *exited |= lanes;
+        }
+    }
+
+    /// Keeps a race for [`decide`](Self::decide) if its read may have no effect; returns whether it did.
+    pub(crate) fn keep(&mut self, context: &Context, race: &Race, conflict: &Conflict) -> bool {
+        let (read, write) = match (race.wrote, conflict.wrote) {
+            (false, true) => (race.access, conflict.other),
+            (true, false) => (conflict.other, race.access),
+            _ => return false,
+        };
+        let known = conflict.thread_known && conflict.block == race.block && read.plain();
+        if !known || !context.sinks.doubtful(read.pc) {
+            return false;
+        }
+        let doubt = Doubt { race: *race, conflict: *conflict, count: 0 };
+        self.races.entry((read.pc, write.pc, read.who)).or_insert(doubt).count += 1;
+        true
+    }
+
+    /// The kept races, each with whether the value that was read has an effect.
+    pub(crate) fn decide(&mut self, context: &Context) -> Vec<(bool, Doubt)> {
+        let races = std::mem::take(&mut self.races);
+        let effect = |load: u32, who: Who| {
+            let lane = |lanes: Option<&u32>| lanes.is_some_and(|lanes| lanes >> who.lane() & 1 != 0);
+            let executed = |sink: &usize| lane(self.executed.get(who.warp() * self.sinks + sink));
+            let sinks = context.sinks.loads.get(&load);
+            !lane(self.exited.get(who.warp())) || sinks.is_none_or(|sinks| sinks.iter().any(executed))
+        };
+        races.into_iter().map(|((load, _, who), doubt)| (effect(load, who), doubt)).collect()
+    }
+}

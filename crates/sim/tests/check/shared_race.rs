@@ -1,0 +1,32 @@
+//! Stores of the same value to shared memory.
+
+use warpproof_sim::Device;
+use warpproof_sim::check::{Check, Settings, Severity};
+
+/// The severities of the findings if threads 0 and 32, 1 and 33, … store to the same words of dynamic shared memory with
+/// the name `array`: the thread's index and a mask.
+fn stores(array: &str, mask: u32) -> Vec<Severity> {
+    let ptx = format!(
+        ".version 8.7\n.target sm_89\n.address_size 64\n.extern .shared .align 16 .b8 {array}[];\n\
+         .visible .entry k() {{\n.reg .b32 %r<8>;\nmov.u32 %r0, {array}; mov.u32 %r1, %tid.x;\n\
+         and.b32 %r2, %r1, 31; shl.b32 %r2, %r2, 2; add.u32 %r0, %r0, %r2;\n\
+         and.b32 %r3, %r1, {mask}; st.shared.u32 [%r0], %r3;\nret;\n}}\n"
+    );
+    let mut device = Device::new().with_threads(1);
+    let module = device.load(&ptx).unwrap();
+    let launch = module.kernel("k").unwrap().launch().grid(1).block(64).shared(128);
+    let checked = device.check(&launch, &Settings { checks: vec![Check::Race], ..Settings::default() });
+    checked.findings.iter().map(|finding| finding.severity).collect()
+}
+
+#[test]
+fn the_same_value_is_a_note() {
+    assert_eq!(stores("tile", 31), [Severity::Note]);
+    assert_eq!(stores("tile", 63), [Severity::Error]);
+}
+
+#[test]
+fn threads_of_triton_that_hold_the_same_element_may_store_it_together() {
+    assert_eq!(stores("global_smem", 31), []);
+    assert_eq!(stores("global_smem", 63), [Severity::Error]);
+}
