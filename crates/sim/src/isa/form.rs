@@ -2,6 +2,7 @@
 //! modifiers of an instruction, in any order.
 
 use crate::machine::Type;
+use std::sync::Arc;
 
 /// A parsed syntax box.
 #[derive(Debug, Clone)]
@@ -28,7 +29,7 @@ struct Part {
 #[derive(Debug, Clone)]
 pub struct Modifiers<'f> {
     form: &'f Form,
-    chosen: Vec<Option<&'static str>>,
+    chosen: Arc<[Option<&'static str>]>,
 }
 
 impl Form {
@@ -89,7 +90,7 @@ impl Form {
             }
         }
         let complete = self.parts.iter().zip(&chosen).all(|(part, value)| part.optional || value.is_some());
-        complete.then_some(Modifiers { form: self, chosen })
+        complete.then(|| Modifiers { form: self, chosen: chosen.into() })
     }
 
     /// Spellings of the form that together use every value of every part at least once: the shortest first, then each
@@ -125,7 +126,7 @@ impl<'f> Modifiers<'f> {
         self.form
             .parts
             .iter()
-            .zip(&self.chosen)
+            .zip(&*self.chosen)
             .find(|(part, _)| part.name == name)
             .and_then(|(_, value)| *value)
     }

@@ -215,6 +215,13 @@ pub enum Shape {
     Other,
 }
 
+impl Shape {
+    /// Whether it is a register or a number.
+    pub fn is_plain(&self) -> bool {
+        matches!(self, Shape::Register(_) | Shape::Integer(_) | Shape::Float(_))
+    }
+}
+
 /// An instruction to bind: its modifiers as matched, its operands as written.
 pub struct Spec<'a> {
     /// The modifiers, by the names of the form.

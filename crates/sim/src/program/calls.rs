@@ -49,7 +49,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
             Ok((run, reads, writes)) => {
                 let entry = crate::isa::find("call", &[]).ok().map(|(entry, _)| entry);
                 let op = Op::Call(self.callee(instruction));
-                let names = self.names(&instruction.operands);
+                let names = self.names(instruction.operands.iter().rev());
                 self.emit(Emitted {
                     entry,
                     reads: &reads,
@@ -123,8 +123,8 @@ impl<'s, 'd> Decoder<'s, 'd> {
     }
 
     /// Offsets in the caller's frame of a call's results and arguments, all of which must be frame variables.
-    fn frame_places(&self, call: &Call<'s, 'd>) -> Result<(Vec<u32>, Vec<u32>), Refusal> {
-        let places = |operands: &[ptx::Operand<'s>]| {
+    fn frame_places(&mut self, call: &Call<'s, 'd>) -> Result<(Vec<u32>, Vec<u32>), Refusal> {
+        let mut places = |operands: &[ptx::Operand<'s>]| {
             operands
                 .iter()
                 .map(|operand| match operand {
@@ -194,7 +194,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
         Ok((narrow(self.program.call_sites.len() - 1), reads, writes))
     }
 
-    fn frame_variable(&self, operand: &ptx::Operand<'s>) -> Option<(u32, u32)> {
+    fn frame_variable(&mut self, operand: &ptx::Operand<'s>) -> Option<(u32, u32)> {
         match operand {
             ptx::Operand::Name(name) => match self.scopes.find(name) {
                 Some((_, Local::Frame { offset, size })) => Some((offset, size)),

@@ -4,6 +4,7 @@
 //! is reached. So a module may contain unsupported instructions that the kernel does not execute.
 
 use super::NameMap;
+use super::forms::Found;
 use super::link::{Linked, Parameter, extent};
 use super::operands::Names;
 use super::scope::{Local, Scopes};
@@ -68,6 +69,8 @@ pub(super) struct Decoder<'s, 'd> {
     definitions: &'d HashMap<&'s str, &'d ptx::Function<'s>>,
     pub(super) declarations: &'d HashMap<&'s str, &'d ptx::Function<'s>>,
     pub(super) program: Program,
+    /// The forms of instructions, by opcode and modifiers.
+    pub(super) forms: NameMap<(&'s str, &'d [&'s str]), Found>,
     /// Rows of immediates, by file and bits.
     pub(super) constants: NameMap<(Width, u128), u32>,
     pub(super) special_rows: NameMap<(SpecialKind, Width), u32>,
@@ -193,6 +196,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 sources: Vec::new(),
                 text: linked.text.clone(),
             },
+            forms: NameMap::default(),
             constants: NameMap::default(),
             special_rows: NameMap::default(),
             shared: SharedLayout { dynamic_align: 16, ..SharedLayout::default() },
@@ -359,6 +363,8 @@ impl<'s, 'd> Decoder<'s, 'd> {
     fn body(&mut self, statements: &'d [ptx::Statement<'s>]) {
         self.collect_prototypes(statements);
         let first_site = self.program.call_sites.len();
+        self.program.code.reserve(statements.len());
+        self.program.metas.reserve(statements.len());
         self.statements(statements);
         // A function returns at its end.
         self.ret(None, ptx::Span::default());
@@ -504,8 +510,8 @@ impl<'s, 'd> Decoder<'s, 'd> {
             "ret" => return self.ret(guard, instruction.span),
             _ => {}
         }
-        let (entry, modifiers) = match isa::find(instruction.opcode, &instruction.modifiers) {
-            Ok(found) => found,
+        let (entry, modifiers, needs) = match self.form(instruction) {
+            Ok(found) => found.clone(),
             Err(known) => {
                 let spelled =
                     std::iter::once(instruction.opcode).chain(instruction.modifiers.iter().copied());
@@ -516,7 +522,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
             }
         };
         if self.refused.is_none()
-            && let Some(stop) = self.linked.lacks(instruction, entry, &modifiers)
+            && let Some(stop) = self.linked.lacks(instruction, &needs)
         {
             self.refused = Some((self.pc(), stop));
         }
@@ -547,7 +553,9 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 for (label, table) in resolved.labels {
                     self.fixups.push(Fixup { pc, scope: self.scopes.current(), label, table });
                 }
-                let names = self.names(&instruction.operands);
+                let shaped = instruction.operands.iter().zip(&spec.operands).rev();
+                let names =
+                    self.names(shaped.filter(|(_, shape)| !shape.is_plain()).map(|(operand, _)| operand));
                 self.emit(Emitted {
                     args: resolved.args,
                     entry: Some(entry),
@@ -617,10 +625,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
         let Emitted { run, guard, args, op, entry, span, reads, writes, names } = emitted;
         let source = self.source_of(span);
         self.program.code.push(Inst { run, guard, args });
-        let mut reads = reads.to_vec();
-        if let Some((row, _)) = guard {
-            reads.push((Width::Pred, row));
-        }
+        let guards = guard.map(|(row, _)| (Width::Pred, row));
         self.program.metas.push(Meta {
             op,
             entry,
@@ -628,7 +633,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
             function: self.function,
             source,
             sources: Box::default(),
-            reads: reads.into(),
+            reads: reads.iter().copied().chain(guards).collect(),
             writes: writes.into(),
             specials: names.specials.into(),
             symbols: names.symbols.into(),

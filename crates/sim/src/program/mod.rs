@@ -2,6 +2,7 @@
 
 mod calls;
 mod decode;
+mod forms;
 mod link;
 mod operands;
 mod scope;

@@ -7,6 +7,7 @@ use super::special::{Special, SpecialKind, is_dynamic};
 use crate::isa::{AddressArg, Args, Refusal, Shape, Slot};
 use crate::machine::{Row, Type, Width, at};
 use crate::memory::{FUNCTION_WINDOW, Space};
+use smallvec::SmallVec;
 use warpproof_ptx as ptx;
 
 /// What the operands of an instruction name besides registers.
@@ -19,10 +20,13 @@ pub(super) struct Names {
 }
 
 impl<'s, 'd> Decoder<'s, 'd> {
-    /// What operands name besides registers.
-    pub(super) fn names(&mut self, operands: &[ptx::Operand<'s>]) -> Names {
+    /// What operands name besides registers; the last operand comes first.
+    pub(super) fn names<'o>(&mut self, operands: impl Iterator<Item = &'o ptx::Operand<'s>>) -> Names
+    where
+        's: 'o,
+    {
         let mut names = Names::default();
-        let mut open: Vec<&ptx::Operand<'s>> = operands.iter().rev().collect();
+        let mut open: Vec<&ptx::Operand<'s>> = operands.collect();
         while let Some(operand) = open.pop() {
             let name = match operand {
                 ptx::Operand::Name(name) | ptx::Operand::Negated(name) | ptx::Operand::Not(name) => {
@@ -243,7 +247,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
             )));
         }
         let mut resolved = Resolved::default();
-        let mut rows: Vec<u32> = Vec::new();
+        let mut rows: Rows = SmallVec::new();
         let mut addresses = 0;
         for (operand, slot) in instruction.operands.iter().zip(slots) {
             match slot {
@@ -294,7 +298,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
         for (place, row) in resolved.args.o.iter_mut().zip(&rows) {
             *place = *row;
         }
-        resolved.args.all = rows.into();
+        resolved.args.all = rows.as_slice().into();
         resolved.args.addresses = addresses;
         Ok(resolved)
     }
@@ -336,7 +340,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
         &mut self,
         operand: &ptx::Operand<'s>,
         ty: Type,
-        rows: &mut Vec<u32>,
+        rows: &mut Rows,
         resolved: &mut Resolved<'s>,
     ) -> Result<(), Refusal> {
         if let ptx::Operand::Not(_) = operand
@@ -479,13 +483,16 @@ impl<'s, 'd> Decoder<'s, 'd> {
     }
 }
 
+/// The rows of the operands of one instruction.
+type Rows = SmallVec<[u32; 8]>;
+
 /// The operands of one instruction, resolved.
 #[derive(Default)]
 pub(super) struct Resolved<'s> {
     pub(super) args: Args,
     pub(super) labels: Vec<(&'s str, bool)>,
-    pub(super) reads: Vec<(Width, u32)>,
-    pub(super) writes: Vec<(Width, u32)>,
+    pub(super) reads: SmallVec<[(Width, u32); 4]>,
+    pub(super) writes: SmallVec<[(Width, u32); 4]>,
 }
 
 /// Placeholder for the start of dynamic shared memory until it is known.

@@ -24,6 +24,8 @@ struct Scope<'s> {
     labels: NameMap<&'s str, u32>,
     /// The labels of a branch table: single ones, and `L<5>` for `L0` to `L4`.
     tables: NameMap<&'s str, Vec<(&'s str, Option<u32>)>>,
+    /// Names of families and of enclosing scopes that were looked up here, since most registers are named many times.
+    known: NameMap<&'s str, (usize, Local)>,
 }
 
 /// The scopes of one function.
@@ -52,11 +54,15 @@ impl<'s> Scopes<'s> {
     }
 
     pub(super) fn declare(&mut self, name: &'s str, local: Local) {
-        self.scopes[self.current].names.insert(name, local);
+        let scope = &mut self.scopes[self.current];
+        scope.names.insert(name, local);
+        scope.known.clear();
     }
 
     pub(super) fn declare_family(&mut self, prefix: &'s str, count: u32, local: Local) {
-        self.scopes[self.current].families.insert(prefix, (count, local));
+        let scope = &mut self.scopes[self.current];
+        scope.families.insert(prefix, (count, local));
+        scope.known.clear();
     }
 
     pub(super) fn label(&mut self, name: &'s str, pc: u32) {
@@ -72,7 +78,16 @@ impl<'s> Scopes<'s> {
     }
 
     /// The meaning of a name here, and the scope that declares it.
-    pub(super) fn find(&self, name: &str) -> Option<(usize, Local)> {
+    pub(super) fn find(&mut self, name: &'s str) -> Option<(usize, Local)> {
+        if let Some(known) = self.scopes[self.current].known.get(name) {
+            return Some(*known);
+        }
+        let found = self.search(name)?;
+        self.scopes[self.current].known.insert(name, found);
+        Some(found)
+    }
+
+    fn search(&self, name: &str) -> Option<(usize, Local)> {
         // No count has more than ten digits.
         let first_digit = name.len() - name.bytes().rev().take(10).take_while(u8::is_ascii_digit).count();
         self.up(self.current).find_map(|(i, scope)| {

@@ -2,19 +2,13 @@
 //! by ptxas.
 
 use super::Linked;
-use crate::isa::{self, Modifiers};
+use crate::isa::Needs;
 use crate::stop::{Blame, Stop, StopKind};
 use warpproof_ptx as ptx;
 
 impl Linked {
     /// The stop for an instruction that the module's target or version does not support.
-    pub(super) fn lacks(
-        &self,
-        instruction: &ptx::Instruction<'_>,
-        entry: usize,
-        modifiers: &Modifiers<'_>,
-    ) -> Option<Box<Stop>> {
-        let needs = isa::needs(entry, modifiers);
+    pub(super) fn lacks(&self, instruction: &ptx::Instruction<'_>, needs: &Needs) -> Option<Box<Stop>> {
         let spelled = || {
             let words = std::iter::once(instruction.opcode).chain(instruction.modifiers.iter().copied());
             words.collect::<Vec<_>>().join(".")
