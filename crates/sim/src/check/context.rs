@@ -4,6 +4,7 @@ use super::array::Arrays;
 use super::facts::Facts;
 use super::finding::{Finding, Label, Thread};
 use super::fragment::Fragments;
+use super::fused;
 use super::passing::dominates;
 use super::raw::Raw;
 use super::settings::{BufferRole, Check, Role, Settings};
@@ -15,6 +16,7 @@ use crate::isa::Op;
 use crate::isa::op::MbarrierOp;
 use crate::machine::{Access, Width, at};
 use crate::program::Program;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What all observers of a launch share.
@@ -34,8 +36,8 @@ pub(crate) struct Context {
     /// Bytes of shared memory per block.
     pub shared: u32,
     pub settings: Settings,
-    /// Whether several threads may hold the same element and store it together, as in kernels of Triton.
-    pub replicated: bool,
+    /// Elements that several threads hold, if the kernel's compiler does that.
+    pub replicated: Option<Replicated>,
     /// How values flow through the instructions, if a check needs it.
     pub facts: Option<Facts>,
     /// Where machine-dependent values enter, if that is checked.
@@ -47,12 +49,21 @@ fn index(linear: u32, [x, y, _]: [u32; 3]) -> [u32; 3] {
     [linear % x, linear / x % y, linear / x / y]
 }
 
-/// Whether Triton's compiler made a kernel: all shared memory is dynamic and has the name that it gives it.
-pub(crate) fn made_by_triton(program: &Program) -> bool {
-    let mut symbols = program.metas.iter().flat_map(|meta| &meta.symbols);
-    program.dynamic_shared.is_some()
-        && program.shared_variables.is_empty()
-        && symbols.any(|name| name == "global_smem")
+/// In kernels of Triton several threads may hold the same element, and store it together.
+pub(crate) struct Replicated {
+    /// The stores of values that such threads round differently, by instruction.
+    pub fused: BTreeSet<u32>,
+}
+
+impl Replicated {
+    /// `None` if Triton's compiler did not make the kernel: all of its shared memory is dynamic and has one name.
+    pub(crate) fn of(program: &Program) -> Option<Replicated> {
+        let mut symbols = program.metas.iter().flat_map(|meta| &meta.symbols);
+        let triton = program.dynamic_shared.is_some()
+            && program.shared_variables.is_empty()
+            && symbols.any(|name| name == "global_smem");
+        triton.then(|| Replicated { fused: fused::stores(program) })
+    }
 }
 
 impl Context {

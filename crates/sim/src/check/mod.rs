@@ -14,6 +14,7 @@ mod explore;
 mod facts;
 mod finding;
 mod fragment;
+mod fused;
 mod global;
 mod history;
 mod init;
@@ -166,7 +167,7 @@ impl Device {
             threads: launch.threads(),
             shared: launch.shared_bytes(),
             settings: settings.clone(),
-            replicated: context::made_by_triton(&launch.program()),
+            replicated: context::Replicated::of(&launch.program()),
             facts,
             entrances,
         });

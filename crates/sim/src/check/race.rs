@@ -403,11 +403,14 @@ impl SharedRace {
             && !race.access.strong
             && !conflict.other.strong
             && class == Class::SharedRace;
-        let severity = if same_value { Severity::Note } else { Severity::Error };
         let (here, there) = (race.access.pc, conflict.other.pc);
-        if same_value && here == there && context.replicated {
+        let weak_stores = race.wrote && conflict.wrote && class == Class::SharedRace && here == there;
+        let replicated = context.replicated.as_ref().filter(|_| weak_stores);
+        if same_value && replicated.is_some() {
             return;
         }
+        let fused = replicated.is_some_and(|replicated| replicated.fused.contains(&here));
+        let severity = if same_value || fused { Severity::Note } else { Severity::Error };
         let key = if class == Class::SharedRace {
             // The order of the two accesses does not matter: the fix is the same.
             (class, here.min(there), here.max(there), 0)
@@ -415,6 +418,9 @@ impl SharedRace {
             (class, here, there, u32::from(conflict.pending))
         };
         raw_findings.add_reaching(key, severity, reach(race, conflict), || {
+            if fused {
+                return fused_product(context, race, conflict);
+            }
             let mut raw = describe(context, race, conflict, class, severity, Space::Shared);
             if let Some(name) = context.shared_name(address) {
                 raw.notes.push(format!("the bytes are those of `{name}`, from shared address {address:#x}"));
@@ -430,6 +436,21 @@ impl SharedRace {
             }
             raw
         });
+    }
+}
+
+/// The finding for threads that hold the same element and round it differently.
+fn fused_product(context: &Context, race: &Race, conflict: &Conflict) -> Raw {
+    let raw = describe(context, race, conflict, Class::SharedRace, Severity::Error, Space::Shared);
+    let note = "Triton lets both threads compute this sum and store it. The compiler fused a product into the sum behind \
+                a shuffle, so the threads round it differently, and which of the two values is kept is undefined";
+    Raw {
+        severity: Severity::Note,
+        notes: vec![note.to_owned()],
+        help: Some(
+            "launch the kernel with enable_fp_fusion=False to get the same bits in every run".to_owned(),
+        ),
+        ..raw
     }
 }
 

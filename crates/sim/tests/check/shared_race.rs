@@ -30,3 +30,34 @@ fn threads_of_triton_that_hold_the_same_element_may_store_it_together() {
     assert_eq!(stores("global_smem", 31), []);
     assert_eq!(stores("global_smem", 63), [Severity::Error]);
 }
+
+/// The severities of the findings if pairs of lanes add their products by a butterfly shuffle, with this instruction, and
+/// store the sum to one word.
+fn sums_of_products(array: &str, sum: &str) -> Vec<Severity> {
+    let ptx = format!(
+        ".version 8.7\n.target sm_89\n.address_size 64\n.extern .shared .align 16 .b8 {array}[];\n\
+         .visible .entry k() {{\n.reg .b32 %r<8>; .reg .f32 %a, %b, %p, %q, %s;\n\
+         mov.u32 %r0, {array}; mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 1; shl.b32 %r2, %r2, 2; add.u32 %r0, %r0, %r2;\n\
+         cvt.rn.f32.u32 %a, %r1; fma.rn.f32 %a, %a, 0f3DCCCCCD, 0f3F000001; mul.f32 %b, %a, %a;\n\
+         mul.f32 %p, %a, %b; shfl.sync.bfly.b32 %q, %p, 1, 31, -1; {sum}\n\
+         st.shared.f32 [%r0], %s;\nret;\n}}\n"
+    );
+    let mut device = Device::new().with_threads(1);
+    let module = device.load(&ptx).unwrap();
+    let launch = module.kernel("k").unwrap().launch().grid(1).block(32).shared(64);
+    let checked = device.check(&launch, &Settings { checks: vec![Check::Race], ..Settings::default() });
+    checked.findings.iter().map(|finding| finding.severity).collect()
+}
+
+#[test]
+fn a_product_that_triton_fused_into_a_sum_is_a_note() {
+    let (add, fma) = ("add.f32 %s, %p, %q;", "fma.rn.f32 %s, %a, %b, %q;");
+    assert_eq!(sums_of_products("global_smem", add), [], "x + y = y + x");
+    assert_eq!(sums_of_products("global_smem", fma), [Severity::Note]);
+    assert_eq!(sums_of_products("tile", fma), [Severity::Error], "not made by Triton");
+    assert_eq!(
+        sums_of_products("global_smem", "fma.rn.f32 %s, %a, %a, %q;"),
+        [Severity::Error],
+        "another product"
+    );
+}

@@ -1,0 +1,80 @@
+//! Products that the compiler fused into a sum behind a shuffle.
+//!
+//! Triton reduces by butterfly shuffles and relies on x + y = y + x: all lanes of a warp, and all warps that hold the
+//! same elements, end with the same bits and store them together. If the elements are products, LLVM turns
+//! `add(mul(a, b), shuffled)` into `fma(a, b, shuffled)`. Then a lane rounds its partner's product and not its own, and
+//! its partner the other way round, so that their sums may differ in the last bit. Which one is stored is undefined.
+
+use crate::isa::Op;
+use crate::isa::op::{ArithmeticKind, MemoryKind};
+use crate::machine::Width;
+use crate::program::Program;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The stores to shared memory of a value that depends on such a product.
+pub(crate) fn stores(program: &Program) -> BTreeSet<u32> {
+    let mut writers: BTreeMap<(Width, u32), Vec<usize>> = BTreeMap::new();
+    for (pc, meta) in program.metas.iter().enumerate() {
+        meta.writes.iter().for_each(|row| writers.entry(*row).or_default().push(pc));
+    }
+    let slice = Slice { program, writers };
+    if !(0..program.metas.len()).any(|pc| slice.fused(pc)) {
+        return BTreeSet::new();
+    }
+    let kind = |pc: usize| program.metas[pc].op.effects().memory.map(|memory| memory.kind);
+    let stores = (0..program.metas.len()).filter(|pc| kind(*pc) == Some(MemoryKind::Store));
+    stores.filter(|pc| slice.depends(*pc)).filter_map(|pc| u32::try_from(pc).ok()).collect()
+}
+
+/// Where the registers of a program get their values from.
+struct Slice<'p> {
+    program: &'p Program,
+    writers: BTreeMap<(Width, u32), Vec<usize>>,
+}
+
+impl Slice<'_> {
+    fn written_by(&self, row: u32) -> impl Iterator<Item = usize> {
+        self.writers.get(&(Width::W32, row)).into_iter().flatten().copied()
+    }
+
+    /// The rows of the result and of the sources of an arithmetic instruction.
+    fn arithmetic(&self, pc: usize, kind: ArithmeticKind) -> Option<&[u32]> {
+        match &self.program.metas[pc].op {
+            Op::Arithmetic(arithmetic) if arithmetic.kind == kind => Some(&self.program.code[pc].args.all),
+            _ => None,
+        }
+    }
+
+    /// Whether an instruction adds the product of two registers to the same product in another lane.
+    fn fused(&self, pc: usize) -> bool {
+        let Some([_, a, b, sum]) = self.arithmetic(pc, ArithmeticKind::Fma) else { return false };
+        let product = |pc: usize| {
+            let factors = self.arithmetic(pc, ArithmeticKind::Mul);
+            matches!(factors, Some([_, x, y]) if (x, y) == (a, b) || (x, y) == (b, a))
+        };
+        let shuffled = |pc: usize| match (&self.program.metas[pc].op, &*self.program.code[pc].args.all) {
+            // Rows of a shuffle: result, predicate, value, lane, clamp, mask.
+            (Op::Shuffle(_), [_, _, value, ..]) => self.written_by(*value).any(product),
+            _ => false,
+        };
+        self.written_by(*sum).any(shuffled)
+    }
+
+    /// Whether what an instruction reads depends on a fused product, through registers and shuffles.
+    fn depends(&self, pc: usize) -> bool {
+        let (mut open, mut seen) = (vec![pc], BTreeSet::from([pc]));
+        while let Some(pc) = open.pop() {
+            if self.fused(pc) {
+                return true;
+            }
+            let reads = self.program.metas.get(pc).map_or(&[][..], |meta| &meta.reads);
+            for writer in reads.iter().filter_map(|row| self.writers.get(row)).flatten() {
+                let loads = self.program.metas[*writer].op.effects().memory.is_some();
+                if !loads && seen.insert(*writer) {
+                    open.push(*writer);
+                }
+            }
+        }
+        false
+    }
+}
