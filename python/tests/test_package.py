@@ -47,6 +47,7 @@ def test_views_of_one_array_share_its_memory():
 def test_an_access_behind_an_array_is_found():
     report = warpproof.launch(SCALE, 1, 32, np.ones(8, np.float32), 9)
     assert [finding.kind for finding in report.findings] == ["bounds"]
+    assert "`argument 1` (32 bytes)" in report.findings[0].message
     # The next launch is not affected.
     assert warpproof.launch(SCALE, 1, 32, np.ones(8, np.float32), 8).findings == []
 

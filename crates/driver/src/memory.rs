@@ -15,6 +15,9 @@ use crate::host;
 /// Number of freed allocations that reports can still name.
 const REMEMBERED: usize = 4096;
 
+/// Characters of a name that reports show.
+const LONGEST_NAME: usize = 256;
+
 /// Kind of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -51,6 +54,8 @@ pub struct Allocation {
     pub lent: u64,
     /// Whether the heap has a slice of the lent range.
     pub attached: bool,
+    /// The name that the program gave it for reports.
+    pub name: Option<String>,
 }
 
 /// A memory pool.
@@ -172,6 +177,7 @@ impl Driver {
             fresh,
             lent: base,
             attached: false,
+            name: None,
         };
         self.memory.entry(base).insert_entry(allocation).into_mut()
     }
@@ -405,12 +411,22 @@ impl Driver {
         }
     }
 
+    /// Names the allocation at an address in reports. Returns whether there is one.
+    pub fn name_memory(&mut self, address: u64, name: &str) -> bool {
+        let name: String = name.chars().take(LONGEST_NAME).collect();
+        let named = self.gpu.memory().name(address, &name);
+        if let Some((_, allocation)) = self.memory.range_mut(..=address).next_back().filter(|_| named) {
+            allocation.name = Some(name);
+        }
+        named
+    }
+
     /// Roles of allocations for the checks: never-written memory is uninitialized.
     pub fn roles(&self) -> Vec<BufferRole> {
         let fresh = self.memory.iter().filter(|(_, a)| a.fresh);
         fresh
             .map(|(base, a)| BufferRole {
-                name: "device memory".to_owned(),
+                name: a.name.clone().unwrap_or_else(|| "device memory".to_owned()),
                 address: *base,
                 element: 1,
                 extents: vec![a.size],

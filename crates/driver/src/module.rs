@@ -271,6 +271,7 @@ impl Driver {
             fresh: false,
             lent: base,
             attached: false,
+            name: None,
         };
         Some((base, allocation))
     }

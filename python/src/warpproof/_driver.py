@@ -105,6 +105,11 @@ def read(target: int, address: int, size: int) -> None:
         call("cuMemcpyDtoH_v2", c_void_p(target), c_uint64(address), c_size_t(size))
 
 
+def name(address: int, text: str) -> None:
+    """Names the memory at an address in reports."""
+    call("warpproof_name_memory", c_uint64(address), c_char_p(text.encode()))
+
+
 class Function:
     """A kernel of a loaded module."""
 

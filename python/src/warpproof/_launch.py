@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from . import _driver
 from ._arrays import Copies, extent
 from ._driver import DriverError, Module, capability, synchronize
 from ._library import activate, environment, loaded, program
@@ -45,6 +46,9 @@ def launch(
     function.expect(len(arguments))
     extents = [extent(argument) for argument in arguments]
     copies = Copies(one for one in extents if one is not None)
+    for number, one in enumerate(extents, 1):
+        if one is not None and copies.address(one):
+            _driver.name(copies.address(one), f"argument {number}")
     values = [
         _packed(argument, size) if one is None else copies.address(one).to_bytes(8, "little")
         for argument, one, size in zip(arguments, extents, function.parameters)

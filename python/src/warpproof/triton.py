@@ -78,6 +78,7 @@ class Launcher:
 
     def __init__(self, src: Any, metadata: Any) -> None:
         signature = list(_flat(src.signature.values()))
+        self._names = [name for name, ty in src.signature.items() for _ in _flat([ty])]
         if any(str(ty).startswith(("tensordesc", "nvTmaDesc")) for ty in signature):
             raise Unsupported("the kernel takes tensor descriptors: they need Hopper's TMA, which is not supported yet")
         if getattr(metadata, "num_ctas", 1) > 1:
@@ -105,13 +106,19 @@ class Launcher:
         *arguments: Any,
     ) -> None:
         kernel = _function(function)
-        values = [(value, ty) for value, ty in zip(_flat(arguments), self._signature) if ty != "constexpr"]
-        extents = [self._extent(value) if ty.startswith("*") else None for value, ty in values]
+        typed = zip(_flat(arguments), self._signature, self._names)
+        values = [(value, ty, name) for value, ty, name in typed if ty != "constexpr"]
+        extents = [self._extent(value) if ty.startswith("*") else None for value, ty, _ in values]
         copies = Copies(one for one in extents if one is not None)
-        packed = [
-            _scalar(value, ty) if not ty.startswith("*") else (copies.address(one) if one else 0).to_bytes(8, "little")
-            for (value, ty), one in zip(values, extents)
-        ]
+        packed = []
+        for (value, ty, name), one in zip(values, extents):
+            if not ty.startswith("*"):
+                packed.append(_scalar(value, ty))
+                continue
+            address = copies.address(one) if one else 0
+            if address:
+                _driver.name(address, name)
+            packed.append(address.to_bytes(8, "little"))
         blocks = grid_x * grid_y * grid_z
         scratch = _driver.Memory(self._scratch * blocks) if self._scratch and blocks else None
         # After its own arguments a kernel takes pointers to scratch memory; their number depends on Triton's version.

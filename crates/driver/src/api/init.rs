@@ -150,6 +150,14 @@ pub extern "C" fn warpproof_driver() -> u32 {
     1
 }
 
+api! {
+    /// Names the memory at an address in reports, for callers that know their arrays by name. Not part of NVIDIA's API.
+    fn warpproof_name_memory => (address: u64, name: In<c_char>) {
+        let name = name.text()?;
+        if idle().name_memory(address, &name) { Ok(()) } else { Err(Error::INVALID_VALUE) }
+    }
+}
+
 /// Begins the report of a part of this process, such as one test: findings that recur are reported again, `WARPPROOF_CHECKS`,
 /// `WARPPROOF_SCHEDULES` and `WARPPROOF_FAIL` are read again, and contexts forget their errors. Waits for running kernels.
 #[unsafe(no_mangle)]

@@ -5,7 +5,7 @@ use warpproof_cuda::api;
 
 use crate::answer;
 use crate::ok;
-use crate::program::{PTX, download, from, kernel, launch, null, out, start, upload};
+use crate::program::{PTX, chars, download, from, kernel, launch, null, out, start, upload};
 
 #[test]
 fn pinned_and_managed_memory_is_one_memory() {
@@ -158,4 +158,14 @@ fn a_pointer_is_known() {
     ok!(api::cuPointerGetAttribute(out(&mut base).cast(), 11, data + 4));
     assert_eq!(base, data);
     assert_eq!(answer!(api::cuPointerGetAttribute(out(&mut kind).cast(), 2, 8)), 1);
+}
+
+#[test]
+fn memory_can_be_named() {
+    start();
+    let memory = upload(&[1.0; 4]);
+    let name = std::ffi::CString::new("x").unwrap();
+    ok!(api::warpproof_name_memory(memory + 8, from(chars(&name))));
+    assert_eq!(answer!(api::warpproof_name_memory(8, from(chars(&name)))), 1);
+    assert_eq!(answer!(api::warpproof_name_memory(memory, api::In::none())), 1);
 }

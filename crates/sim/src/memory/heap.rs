@@ -180,6 +180,15 @@ impl Heap {
         Ok(base)
     }
 
+    /// Gives the allocation that contains an address a name for reports. Returns whether there is one.
+    pub fn name(&mut self, address: u64, name: &str) -> bool {
+        let found = self.locate(address, 0).ok();
+        if let Some(allocation) = found.and_then(|i| self.allocations.get_mut(i)) {
+            name.clone_into(&mut allocation.name);
+        }
+        found.is_some()
+    }
+
     /// Makes host memory available to the device at `base`, whenever it is attached ([`Heap::attach`]); freeing it ends
     /// the loan. Freed allocations at these addresses are forgotten.
     pub fn lend(&mut self, name: &str, base: u64, size: u64) -> Result<(), HeapError> {
@@ -354,6 +363,15 @@ impl Heap {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_allocation_can_be_named_later() {
+        let mut heap = Heap::new(1 << 20);
+        let base = heap.allocate("device memory", 16).unwrap();
+        assert!(heap.name(base + 8, "x"));
+        assert_eq!(heap.allocation(heap.locate(base, 16).unwrap()).name, "x");
+        assert!(!heap.name(base - 8, "y"));
+    }
 
     #[test]
     fn faults_name_the_nearest_allocation() {
