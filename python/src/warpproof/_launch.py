@@ -13,7 +13,7 @@ from typing import Any
 from . import _driver
 from ._arrays import Copies, extent
 from ._driver import DriverError, Module, capability, synchronize
-from ._library import activate, environment, loaded, program
+from ._library import activate, environment, program
 from ._report import Report, check
 
 
@@ -60,11 +60,8 @@ def launch(
             synchronize()
         except DriverError as error:
             failure = error
-    if failure is not None:
-        if not report.errors:
-            raise failure
-        # The context has the error of the kernel; what follows must not.
-        loaded().warpproof_begin_report()
+    if failure is not None and not report.errors:
+        raise failure
     copies.copy_back()
     return report
 

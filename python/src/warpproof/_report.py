@@ -233,5 +233,5 @@ def check(checks: str | None = None, schedules: int | None = None) -> Iterator[R
     finally:
         found = records.report()
         report.findings, report.launches, report.messages = found.findings, found.launches, found.messages
-        if checks is not None or schedules is not None:
-            loaded().warpproof_begin_report()
+        # The settings, and an error of a kernel, end with the block.
+        loaded().warpproof_begin_report()
