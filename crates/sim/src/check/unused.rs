@@ -103,6 +103,10 @@ fn guarded_sinks(
         for &pc in readers.get(&row).into_iter().flatten() {
             let guard = program.code.get(pc).and_then(|inst| inst.guard);
             let (meta, decides) = (&program.metas[pc], guard.is_some_and(|(g, _)| (Width::Pred, g) == row));
+            if decides && let Some(skipped) = skipped(program, pc) {
+                skipped.iter().for_each(|meta| rows.extend_from_slice(&meta.writes));
+                continue;
+            }
             if decides || (guard.is_none() && !computes(meta)) {
                 return BTreeSet::new();
             } else if computes(meta) {
@@ -113,6 +117,20 @@ fn guarded_sinks(
         }
     }
     sinks
+}
+
+/// The instructions that a branch skips, if all of them only compute and both ways then meet at the branch's target: what
+/// the branch depends on has an effect only through the registers that they write.
+fn skipped(program: &Program, branch: usize) -> Option<&[Meta]> {
+    let goes_to = |pc: usize| {
+        let jumps = program.metas.get(pc).is_some_and(|meta| meta.op == Op::Branch);
+        jumps.then(|| at(program.code[pc].args.target))
+    };
+    let (target, first) = (goes_to(branch)?, branch + 1);
+    let unconditional = |pc: usize| program.code.get(pc).is_some_and(|inst| inst.guard.is_none());
+    let joins = |pc: usize| pc == target || (unconditional(pc) && goes_to(pc) == Some(target));
+    let end = (first..program.metas.len()).find(|pc| joins(*pc) || !computes(&program.metas[*pc]))?;
+    joins(end).then(|| &program.metas[first..end])
 }
 
 /// Whether an instruction only computes registers of a lane from registers of the same lane.

@@ -59,6 +59,19 @@ fn a_racing_read_without_effect_is_a_note() {
     assert_eq!(in_place(halves), [Severity::Note]);
     let selected = format!("ld.global.u32 %r4, [%d1]; selp.u32 %r2, %r4, 7, %p1; {STORE}");
     assert_eq!(in_place(&selected), [Severity::Note]);
+    // A logarithm computes infinities and NaNs on a way of its own.
+    let load = "ld.global.u32 %r2, [%d1]; setp.lt.u32 %p2, %r2, 5;";
+    assert_eq!(
+        in_place(&format!("{load} @%p2 bra JOIN; add.u32 %r2, %r2, 7; JOIN: {STORE}")),
+        [Severity::Note]
+    );
+    let backward = "bra.uni START; JOIN: @%p1 st.global.u32 [%d1], %r2; bra.uni END; START:";
+    let body = format!("{backward} {load} @%p2 bra JOIN; add.u32 %r2, %r2, 7; bra.uni JOIN; END:");
+    assert_eq!(in_place(&body), [Severity::Note]);
+    let stores = format!("{load} @%p2 bra JOIN; st.global.u32 [%to+1024], %t; JOIN: {STORE}");
+    assert_eq!(in_place(&stores), [Severity::Error], "whether it stores depends on the value");
+    let jumps = format!("{load} @%p2 bra JOIN; add.u32 %r2, %r2, 7; bra.uni OTHER; JOIN: {STORE} OTHER:");
+    assert_eq!(in_place(&jumps), [Severity::Error], "the two ways do not meet");
 }
 
 #[test]

@@ -198,6 +198,14 @@ fn local_memory_and_calls() {
     assert!(found("7", "%r9").is_empty());
     assert_eq!(found("%r1", "%r9").len(), 1);
     assert_eq!(found("%r9", "%r1").len(), 1);
+    // A result of a function that has none stays unwritten.
+    let consume = ".func consume(.param .b32 x) { ret; }";
+    let used = |last: &str| {
+        let call = "{ .param .b32 x; .param .b32 y; st.param.b32 [x], %t; call.uni (y), consume, (x);";
+        lines_of(&format!("mov.u32 %r0, 1;\n{call} {last} }}\n{STORE}"), consume, &[Check::Init])
+    };
+    assert!(used("").is_empty());
+    assert_eq!(used("ld.param.b32 %r0, [y];").len(), 1);
     let malloc = ".extern .func (.param .b64 p) malloc (.param .b64 n);";
     let allocate = |first: &str| {
         format!(
