@@ -15,7 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) fn stores(program: &Program) -> BTreeSet<u32> {
     let mut writers: BTreeMap<(Width, u32), Vec<usize>> = BTreeMap::new();
     for (pc, meta) in program.metas.iter().enumerate() {
-        meta.writes.iter().for_each(|row| writers.entry(*row).or_default().push(pc));
+        for row in &meta.writes {
+            writers.entry(*row).or_default().push(pc);
+        }
     }
     let slice = Slice { program, writers };
     if !(0..program.metas.len()).any(|pc| slice.fused(pc)) {

@@ -41,7 +41,9 @@ impl Sinks {
         }
         let mut readers: BTreeMap<(Width, u32), Vec<usize>> = BTreeMap::new();
         for (pc, meta) in program.metas.iter().enumerate() {
-            meta.reads.iter().for_each(|row| readers.entry(*row).or_default().push(pc));
+            for row in &meta.reads {
+                readers.entry(*row).or_default().push(pc);
+            }
         }
         for (pc, meta) in program.metas.iter().enumerate() {
             let Some(load) = u32::try_from(pc).ok().filter(|pc| *pc < UNKNOWN_SITE && weak_load(meta)) else {
@@ -104,7 +106,7 @@ fn guarded_sinks(
             let guard = program.code.get(pc).and_then(|inst| inst.guard);
             let (meta, decides) = (&program.metas[pc], guard.is_some_and(|(g, _)| (Width::Pred, g) == row));
             if decides && let Some(skipped) = skipped(program, pc) {
-                skipped.iter().for_each(|meta| rows.extend_from_slice(&meta.writes));
+                rows.extend(skipped.iter().flat_map(|meta| meta.writes.iter().copied()));
                 continue;
             }
             if decides || (guard.is_none() && !computes(meta)) {
