@@ -13,6 +13,7 @@ mod licenses;
 mod sbom;
 
 use std::{
+    collections::BTreeSet,
     ffi::OsStr,
     fmt::Write as _,
     fs,
@@ -82,7 +83,8 @@ impl Arch {
 pub(crate) fn run(asked: &[Arch], tag: Option<&str>) -> Result<(), String> {
     names_version(tag)?;
     let asked = if asked.is_empty() { Arch::value_variants() } else { asked };
-    let (possible, missing): (Vec<Arch>, Vec<Arch>) = asked.iter().partition(|arch| has_std(**arch));
+    let asked: BTreeSet<Arch> = asked.iter().copied().collect();
+    let (possible, missing): (Vec<Arch>, Vec<Arch>) = asked.into_iter().partition(|arch| has_std(*arch));
     let place = target().join("dist");
     let release = Release { place: &place, tools: Environment::new(&place.join("tools"))? };
     let packages: Vec<&str> = TOOLS.into_iter().chain(wheel::BUILDERS).collect();

@@ -79,10 +79,10 @@ tasks! {
     /// Build the Python wheel and test it in fresh environments
     Python {} => python::run(),
 
-    /// Build the files of a release into target/dist: wheels, archives, checksums and an SBOM
+    /// Build wheels, archives, checksums and an SBOM of a release into target/dist
     Dist {
         /// Only this architecture; may be repeated [default: all]
-        #[arg(long = "target", value_enum)]
+        #[arg(long = "target", value_name = "ARCH", value_enum)]
         targets: Vec<dist::Arch>,
         /// Fail unless this git tag names the version of Cargo.toml
         #[arg(long)]
