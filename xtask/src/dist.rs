@@ -85,6 +85,9 @@ pub(crate) fn run(asked: &[Arch], tag: Option<&str>) -> Result<(), String> {
     let asked = if asked.is_empty() { Arch::value_variants() } else { asked };
     let asked: BTreeSet<Arch> = asked.iter().copied().collect();
     let (possible, missing): (Vec<Arch>, Vec<Arch>) = asked.into_iter().partition(|arch| has_std(*arch));
+    if possible.is_empty() {
+        return Err(not_built(&missing));
+    }
     let place = target().join("dist");
     let release = Release { place: &place, tools: Environment::new(&place.join("tools"))? };
     let packages: Vec<&str> = TOOLS.into_iter().chain(wheel::BUILDERS).collect();
@@ -112,19 +115,14 @@ pub(crate) fn run(asked: &[Arch], tag: Option<&str>) -> Result<(), String> {
         }
         files.extend([wheel, archive]);
     }
-    if !possible.is_empty() {
-        files.push(release.sbom(&crates)?);
-        for file in &files {
-            let name = file.file_name().unwrap_or_default().display();
-            let _ = writeln!(sizes, "| {name} | {} |", bytes(file)?);
-        }
-        release.finish(&files, &sizes)?;
-        print!("{sizes}");
+    files.push(release.sbom(&crates)?);
+    for file in &files {
+        let name = file.file_name().unwrap_or_default().display();
+        let _ = writeln!(sizes, "| {name} | {} |", bytes(file)?);
     }
-    match missing.as_slice() {
-        [] => Ok(()),
-        missing => Err(not_built(missing)),
-    }
+    release.finish(&files, &sizes)?;
+    print!("{sizes}");
+    if missing.is_empty() { Ok(()) } else { Err(not_built(&missing)) }
 }
 
 /// A tag of a release is `v` and the version.

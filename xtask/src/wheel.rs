@@ -59,6 +59,8 @@ pub(crate) fn finds_race(environment: &Environment) -> Result<(), String> {
     let output = environment
         .python()
         .arg(root().join("python/sample/race.py"))
+        // The user's cache may have the kernel, with the path of another checkout.
+        .env("TRITON_CACHE_DIR", environment.folder.join("triton"))
         .output()
         .map_err(|error| format!("cannot run race.py: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
