@@ -63,7 +63,8 @@ fn texts_of(folder: &Path) -> Vec<String> {
 
 fn joined(list: &str, texts: &BTreeMap<String, BTreeSet<String>>) -> String {
     let mut all = format!(
-        "Warpproof's programs contain these crates, and Rust's standard library (MIT OR Apache-2.0).\n\n{list}"
+        "Warpproof's programs are compiled from these crates. They also contain Rust's standard library (MIT OR Apache-2.0) and \
+         LLVM's libunwind (Apache-2.0 WITH LLVM-exception).\n\n{list}"
     );
     for (text, crates) in texts {
         let crates: Vec<&str> = crates.iter().map(String::as_str).collect();

@@ -15,6 +15,9 @@ use serde_json::{Value, json};
 use super::{Arch, VERSION};
 use crate::root;
 
+/// The release of zig, whose libunwind the programs contain.
+const ZIG: &str = "zig-0.17.0";
+
 /// A crate, with what it depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Crate {
@@ -130,13 +133,18 @@ fn cyclonedx(crates: &[Crate], sums: &BTreeMap<String, String>, rust: &str) -> V
         value
     };
     let is_program = |this: &&Crate| this.name == "warpproof";
-    // Linked into each program, though cargo does not list it.
-    let std = json!({
-        "type": "library",
-        "bom-ref": format!("rust-std@{rust}"),
-        "name": "rust-std",
-        "version": rust,
-        "licenses": [{ "expression": "MIT OR Apache-2.0" }],
+    // Linked into each program, though cargo does not list them.
+    let linked =
+        [("rust-std", rust, "MIT OR Apache-2.0"), ("llvm-libunwind", ZIG, "Apache-2.0 WITH LLVM-exception")];
+    let reference = |name: &str, version: &str| format!("{name}@{version}");
+    let runtimes = linked.map(|(name, version, license)| {
+        json!({
+            "type": "library",
+            "bom-ref": reference(name, version),
+            "name": name,
+            "version": version,
+            "licenses": [{ "expression": license }],
+        })
     });
     let others = crates.iter().filter(|this| !is_program(this)).map(|this| component(this, "library"));
     let mut dependencies: Vec<Value> = crates
@@ -144,12 +152,12 @@ fn cyclonedx(crates: &[Crate], sums: &BTreeMap<String, String>, rust: &str) -> V
         .map(|this| {
             let mut on: Vec<String> = this.dependencies.iter().cloned().collect();
             if is_program(&this) {
-                on.push(format!("rust-std@{rust}"));
+                on.extend(linked.map(|(name, version, _)| reference(name, version)));
             }
             json!({ "ref": this.reference(), "dependsOn": on })
         })
         .collect();
-    dependencies.push(json!({ "ref": format!("rust-std@{rust}") }));
+    dependencies.extend(linked.map(|(name, version, _)| json!({ "ref": reference(name, version) })));
     json!({
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
@@ -159,7 +167,7 @@ fn cyclonedx(crates: &[Crate], sums: &BTreeMap<String, String>, rust: &str) -> V
             "tools": { "components": [{ "type": "application", "name": "cargo xtask dist", "version": VERSION }] },
             "component": crates.iter().find(is_program).map(|this| component(this, "application")),
         },
-        "components": others.chain([std]).collect::<Vec<Value>>(),
+        "components": others.chain(runtimes).collect::<Vec<Value>>(),
         "dependencies": dependencies,
     })
 }
@@ -197,10 +205,18 @@ mod tests {
         let sbom = cyclonedx(&read(TREE).unwrap(), &sums, "1.95.0");
         assert_eq!(sbom["metadata"]["component"]["purl"], "pkg:cargo/warpproof@0.1.0");
         let components = sbom["components"].as_array().unwrap();
-        assert_eq!(components.len(), 5);
+        assert_eq!(components.len(), 6);
         assert_eq!(components[1]["hashes"][0]["content"], "00ff");
         assert_eq!(components[4]["name"], "rust-std");
-        assert_eq!(sbom["dependencies"].as_array().unwrap().len(), 6);
+        assert_eq!(sbom["dependencies"].as_array().unwrap().len(), 7);
+        let program = &sbom["dependencies"][4];
+        assert_eq!(program["dependsOn"].as_array().unwrap().len(), 4, "{program}");
+    }
+
+    #[test]
+    fn the_version_of_zig_is_the_installed_one() {
+        let pinned = ZIG.replace("zig-", "ziglang==");
+        assert!(super::super::TOOLS.contains(&pinned.as_str()), "{pinned}");
     }
 
     /// The SBOM lists what is compiled: the crates of the fleet's client are not.
