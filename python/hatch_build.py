@@ -28,7 +28,7 @@ class Programs(BuildHookInterface[Any]):
     """Puts `warpproof` and `libcuda.so.1` into the package.
 
     WARPPROOF_PROGRAMS names the directory that has them. WARPPROOF_WHEEL_TAG is the platform for which they were built, such as
-    manylinux_2_28_x86_64. `cargo xtask python` sets both.
+    manylinux_2_28_x86_64. `cargo xtask python` and `cargo xtask dist` set both.
     """
 
     PLUGIN_NAME = "custom"
@@ -39,9 +39,12 @@ class Programs(BuildHookInterface[Any]):
         programs = Path(os.environ.get("WARPPROOF_PROGRAMS", ""))
         tag = os.environ.get("WARPPROOF_WHEEL_TAG", "")
         if not tag or not (programs / "warpproof").is_file():
-            raise RuntimeError("build the wheel with `cargo xtask python`, which builds the programs first")
+            raise RuntimeError("build the wheel with `cargo xtask dist` or `cargo xtask python`, which build the programs first")
         for name in ("warpproof", "libcuda.so.1"):
             build_data["force_include"][str(programs / name)] = f"warpproof/_bin/{name}"
+        # Licenses of the crates in the programs; `cargo xtask python`, whose wheel is not distributed, has none.
+        if (programs / "LICENSE-THIRD-PARTY").is_file():
+            build_data["force_include"][str(programs / "LICENSE-THIRD-PARTY")] = "warpproof/_bin/LICENSE-THIRD-PARTY"
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{tag}"
 

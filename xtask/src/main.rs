@@ -18,6 +18,7 @@ mod book;
 mod ci;
 mod corpus;
 mod dispatch;
+mod dist;
 mod driver_api;
 mod ecosystem;
 mod findings;
@@ -37,6 +38,7 @@ mod section;
 mod tidy;
 mod tune;
 mod ui;
+mod wheel;
 
 /// Each entry is a subcommand: its help, its arguments, and the function that runs it.
 macro_rules! tasks {
@@ -76,6 +78,16 @@ tasks! {
 
     /// Build the Python wheel and test it in fresh environments
     Python {} => python::run(),
+
+    /// Build wheels, archives, checksums and an SBOM of a release into target/dist
+    Dist {
+        /// Only this architecture; may be repeated [default: all]
+        #[arg(long = "target", value_name = "ARCH", value_enum)]
+        targets: Vec<dist::Arch>,
+        /// Fail unless this git tag names the version of Cargo.toml
+        #[arg(long)]
+        tag: Option<String>,
+    } => dist::run(&targets, tag.as_deref()),
 
     /// Check rules that no compiler checks: file names and sizes, machine paths, unsafe, words, links
     Tidy {} => tidy::run(),

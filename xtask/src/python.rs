@@ -2,15 +2,12 @@
 //!
 //! The programs are those of the debug build, which tests have built already. The wheel stays in `target/python/dist`.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::Path, process::Command};
 
 use crate::program;
 use crate::root;
 use crate::target;
+use crate::wheel::{self, Environment, done};
 
 /// The findings that the sample project must have, by test; all other tests pass.
 const PLANTED: [(&str, &str, &str); 3] = [
@@ -21,8 +18,6 @@ const PLANTED: [(&str, &str, &str); 3] = [
 ];
 /// The tests of the sample project.
 const TESTS: usize = 30;
-/// The most that a wheel may have, in bytes.
-const MAX_WHEEL: u64 = 20 << 20;
 
 /// Builds the wheel and tests it.
 pub(crate) fn run() -> Result<(), String> {
@@ -32,12 +27,10 @@ pub(crate) fn run() -> Result<(), String> {
     fs::create_dir_all(&programs)
         .map_err(|error| format!("cannot create {}: {error}", programs.display()))?;
     gather(&programs)?;
-    let wheel = wheel(&place, &programs)?;
-    let bytes = fs::metadata(&wheel).map_err(|error| error.to_string())?.len();
-    println!("{}: {bytes} bytes", wheel.file_name().unwrap_or_default().display());
-    if bytes > MAX_WHEEL {
-        return Err(format!("the wheel has {bytes} bytes, more than {MAX_WHEEL}"));
-    }
+    let builder = Environment::new(&place.join("build"))?;
+    builder.pip(&wheel::BUILDERS)?;
+    let platform = format!("linux_{}", std::env::consts::ARCH);
+    let wheel = wheel::build(&builder, &programs, &platform, &place.join("dist"))?;
     let environment = Environment::new(&place.join("user"))?;
     let wheel_with_compiler = format!("{}[cuda]", wheel.display());
     let requirements = root().join("python/sample/requirements.txt");
@@ -48,33 +41,14 @@ pub(crate) fn run() -> Result<(), String> {
     sample(&environment, &place)
 }
 
-/// Copies the programs, without debug information, under the names that they have in the wheel.
+/// Copies the debug programs, without debug information, under the names that they have in the wheel.
 fn gather(programs: &Path) -> Result<(), String> {
     program::workspace()?;
     let built = target().join("debug");
-    for (file, name) in [("warpproof", "warpproof"), ("libwarpproof_cuda.so", "libcuda.so.1")] {
+    for (file, name) in wheel::PROGRAMS {
         done(Command::new("strip").arg("-o").arg(programs.join(name)).arg(built.join(file)))?;
     }
     Ok(())
-}
-
-/// Builds the wheel in an environment of its own.
-fn wheel(place: &Path, programs: &Path) -> Result<PathBuf, String> {
-    let environment = Environment::new(&place.join("build"))?;
-    environment.pip(&["hatchling", "build"])?;
-    let dist = place.join("dist");
-    let tag = format!("linux_{}", std::env::consts::ARCH);
-    done(
-        environment
-            .python()
-            .args(["-m", "build", "--wheel", "--no-isolation", "--outdir"])
-            .arg(&dist)
-            .arg(root().join("python"))
-            .env("WARPPROOF_PROGRAMS", programs)
-            .env("WARPPROOF_WHEEL_TAG", tag),
-    )?;
-    let mut wheels = fs::read_dir(&dist).map_err(|error| error.to_string())?.flatten();
-    wheels.next().map(|wheel| wheel.path()).ok_or_else(|| "hatchling made no wheel".to_owned())
 }
 
 /// The types of the package.
@@ -89,17 +63,7 @@ fn script(environment: &Environment) -> Result<(), String> {
     if !read(&page)?.contains(&read(&file)?) {
         return Err(format!("expected the text of {} in {}", file.display(), page.display()));
     }
-    let output =
-        environment.python().arg(&file).output().map_err(|error| format!("cannot run race.py: {error}"))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let wanted = ["error[global-race]", "race.py:7", "tl.store(total, tl.load(total) + part)"];
-    match wanted.iter().find(|wanted| !text.contains(**wanted)) {
-        None => Ok(()),
-        Some(wanted) => Err(format!(
-            "race.py: expected `{wanted}`, found:\n{text}{}",
-            String::from_utf8_lossy(&output.stderr)
-        )),
-    }
+    wheel::finds_race(environment)
 }
 
 /// The package's own tests.
@@ -142,36 +106,4 @@ fn sample(environment: &Environment, place: &Path) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// A virtual environment.
-struct Environment {
-    folder: PathBuf,
-}
-
-impl Environment {
-    fn new(folder: &Path) -> Result<Environment, String> {
-        done(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
-        Ok(Environment { folder: folder.to_owned() })
-    }
-
-    /// Its Python, with nothing of the caller's settings.
-    fn python(&self) -> Command {
-        let mut command = Command::new(self.folder.join("bin/python"));
-        command.env_remove("PYTHONPATH").env_remove("WARPPROOF_LIBRARY").env_remove("LD_LIBRARY_PATH");
-        command
-    }
-
-    fn pip(&self, packages: &[&str]) -> Result<(), String> {
-        done(
-            self.python()
-                .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
-                .args(packages),
-        )
-    }
-}
-
-fn done(command: &mut Command) -> Result<(), String> {
-    let status = command.status().map_err(|error| format!("cannot start {command:?}: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("{command:?} gave {status}")) }
 }

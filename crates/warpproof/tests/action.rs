@@ -104,9 +104,10 @@ impl Runner {
         let steps = steps();
         let step = steps.iter().find(|step| step.id == id).unwrap();
         let at = |name: &str| self.dir.path().join(name);
-        let mut path = at("bin").into_os_string();
-        path.push(":");
-        path.push(std::env::var_os("PATH").unwrap());
+        // Without directories that have a warpproof: the stand-in is the only one that is installed.
+        let path = std::env::var_os("PATH").unwrap();
+        let path = std::env::split_paths(&path).filter(|folder| !folder.join("warpproof").exists());
+        let path = std::env::join_paths([at("bin")].into_iter().chain(path)).unwrap();
         let mut command = Command::new("bash");
         command
             .args(["--noprofile", "--norc", "-eo", "pipefail", "-c", step.run.as_ref().unwrap()])
@@ -247,12 +248,76 @@ fn a_token_that_may_not_comment_fails_nothing() {
     }
 }
 
+/// A stand-in for `gh` that downloads an archive with a warpproof that prints `released`, and a file SHA256SUMS.
+fn release(sums: &str) -> String {
+    format!(
+        r#"while [ $# -gt 0 ]; do
+             case "$1" in --dir) dir=$2 ;; --pattern) [ -n "${{asset:-}}" ] || asset=$2 ;; esac
+             shift
+           done
+           printf '#!/bin/sh\necho released\n' > "$dir/warpproof" && chmod +x "$dir/warpproof"
+           cd "$dir" && tar -czf "$asset" ./warpproof && rm warpproof
+           {sums}"#
+    )
+}
+
+const RIGHT_SUMS: &str = "sha256sum \"$asset\" > SHA256SUMS; echo '00  other.whl' >> SHA256SUMS";
+
+#[test]
+fn a_release_is_downloaded_and_verified() {
+    let mut runner = Runner::new(0, &release(RIGHT_SUMS));
+    runner.context.insert("inputs.version".to_owned(), "v1.2.3".to_owned());
+    let said = ends(&runner.step("install"), 0);
+    assert!(said.contains("-linux.tar.gz: OK\nreleased\n"), "{said}");
+    let calls = runner.calls();
+    let wanted = "gh release download v1.2.3 --repo warpproof/warpproof --pattern warpproof-1.2.3-";
+    assert!(calls.contains(wanted) && calls.contains("--pattern SHA256SUMS"), "{calls}");
+    let path = fs::read_to_string(runner.dir.path().join("path")).unwrap();
+    assert_eq!(path.trim_end(), runner.temp("warpproof-bin").display().to_string());
+}
+
+#[test]
+fn the_release_of_the_actions_own_version_is_the_default() {
+    let mut runner = Runner::new(0, &release(RIGHT_SUMS));
+    fs::remove_file(runner.dir.path().join("bin/warpproof")).unwrap();
+    ends(&runner.step("install"), 0);
+    let wanted = concat!("gh release download v", env!("CARGO_PKG_VERSION"), " --repo warpproof/warpproof");
+    assert!(runner.calls().contains(wanted), "{}", runner.calls());
+}
+
+#[test]
+fn an_archive_with_another_checksum_is_not_unpacked() {
+    let changed = "sha256sum \"$asset\" > SHA256SUMS; echo more >> \"$asset\"";
+    for sums in [changed, "echo '00  other.whl' > SHA256SUMS", "true"] {
+        let mut runner = Runner::new(0, &release(sums));
+        runner.context.insert("inputs.version".to_owned(), "1.2.3".to_owned());
+        let said = ends(&runner.step("install"), 2);
+        assert!(said.contains("::error::the SHA-256 of warpproof-1.2.3-"), "{said}");
+        assert!(!runner.temp("warpproof-bin/warpproof").exists());
+        assert!(!runner.dir.path().join("path").exists());
+    }
+}
+
+#[test]
+fn the_source_is_built_only_when_asked_for() {
+    let mut runner = Runner::new(0, "exit 1");
+    let cargo = runner.dir.path().join("bin/cargo");
+    let built = "for root; do :; done; mkdir -p \"$root/bin\"; printf '#!/bin/sh\\necho built\\n' > \"$root/bin/warpproof\"; chmod +x \"$root/bin/warpproof\"";
+    fs::write(&cargo, format!("#!/usr/bin/env bash\n{built}\n")).unwrap();
+    fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
+    runner.context.insert("inputs.version".to_owned(), "source".to_owned());
+    let said = ends(&runner.step("install"), 0);
+    assert!(said.contains("built\n"), "{said}");
+    assert!(!runner.calls().contains("gh "), "{}", runner.calls());
+}
+
 #[test]
 fn a_release_that_is_not_there_is_named() {
     let mut runner = Runner::new(0, "exit 1");
     runner.context.insert("inputs.version".to_owned(), "9.9.9".to_owned());
     let said = ends(&runner.step("install"), 2);
     assert!(said.contains("::error::no release v9.9.9 of warpproof"), "{said}");
+    assert!(said.contains("`version: source`"), "{said}");
     assert!(
         runner.calls().contains("gh release download v9.9.9 --repo warpproof/warpproof"),
         "{}",
