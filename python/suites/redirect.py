@@ -7,11 +7,12 @@ for one GPU of the simulated kind. Kernels of PyTorch itself then run on the CPU
 from __future__ import annotations
 
 import contextlib
+import importlib
 import types
 from typing import Any
 
-import torch
-from torch.overrides import TorchFunctionMode
+#: PyTorch, whose parts are replaced here: not typed.
+torch: Any = importlib.import_module("torch")
 
 #: The compute capability of the simulated device, an L4.
 CAPABILITY = (8, 9)
@@ -26,7 +27,7 @@ def _device(value: Any) -> Any:
     return value
 
 
-class Redirect(TorchFunctionMode):
+class Redirect(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
     """Replaces CUDA devices in the arguments of all functions of PyTorch."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -129,21 +130,20 @@ def install() -> None:
     }
     for name, value in answers.items():
         setattr(torch.cuda, name, value)
-    torch.Tensor.cuda = lambda self, *_, **__: self  # type: ignore[method-assign,assignment]
-    torch.nn.Module.cuda = lambda self, *_, **__: self  # type: ignore[method-assign,assignment]
-    autocast = torch.autocast
+    torch.Tensor.cuda = lambda self, *_, **__: self
+    torch.nn.Module.cuda = lambda self, *_, **__: self
 
-    class Autocast(autocast):
+    class Autocast(torch.autocast):  # type: ignore[misc]
         """`torch.autocast` on the CPU."""
 
         def __init__(self, device_type: str = "cuda", *arguments: Any, **options: Any) -> None:
             super().__init__("cpu" if device_type == "cuda" else device_type, *arguments, **options)
 
-    torch.autocast = torch.amp.autocast = Autocast  # type: ignore[misc,attr-defined]
+    torch.autocast = torch.amp.autocast = Autocast
     torch.accelerator.current_accelerator = lambda *_, **__: torch.device("cuda")
     torch.accelerator.is_available = lambda: True
     # PyTorch's compiler would make kernels for the CPU; the functions themselves are what is tested.
-    torch.compile = lambda model=None, **_: model if model is not None else (lambda function: function)  # type: ignore[assignment]
+    torch.compile = lambda model=None, **_: model if model is not None else (lambda function: function)
     with contextlib.suppress(AttributeError):
         torch._C._cuda_getCurrentRawStream = lambda *_: 0
     _MODE.__enter__()

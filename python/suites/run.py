@@ -53,7 +53,7 @@ def environment(work: Path, name: str, settings: dict[str, Any]) -> Path:
         return python
     if not python.exists():
         command(sys.executable, "-m", "venv", folder)
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     listed = ["-r", str(HERE / settings["requirements"])] if "requirements" in settings else []
     command(*pip, *listed, *settings["install"])
     if settings.get("without_dependencies"):
