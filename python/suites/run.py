@@ -30,13 +30,13 @@ LIMIT = 60
 #: Why a test failed, by what its output has; the first that matches counts. What nothing matches is our fault.
 REASONS = [
     ("limit", r"Timeout|timed out|worker '\w+' crashed"),
-    ("hopper", r"need Hopper|tensor descriptor|num_ctas > 1|sm_90|sm_100|Blackwell|Hopper|compute capability (9|10)"),
+    ("hopper", r"need Hopper|takes tensor descriptors|num_ctas > 1|sm_90|sm_100|Blackwell|Hopper|compute capability (9|10)"),
     ("library", r"cublas|cuBLAS|cudnn|cuDNN|nvjitlink|torch\._C\._cuda|Torch not compiled with CUDA|not linked with CUDA|NVIDIA driver"),
-    ("missing", r"ModuleNotFoundError|ImportError|fixture '\w+' not found|No such file or directory|CXX|compiler"),
+    ("missing", r"ModuleNotFoundError|ImportError|fixture '\w+' not found|Block pointers have been removed|No such file or directory|CXX|compiler"),
 ]
 
 COLUMNS = ["suite", "version", "selection", "launches", "passed", "finding", "our fault", "needs sm_90+", "needs cuBLAS, cuDNN, GPU torch"]
-COLUMNS += ["missing files", f"over {LIMIT} s", "skipped", "errors", "notes"]
+COLUMNS += ["missing files, other Triton", f"over {LIMIT} s", "skipped", "errors", "notes"]
 
 
 def command(*words: str | Path, **options: Any) -> None:
@@ -212,6 +212,8 @@ def write(page: Path, text: str) -> None:
 
 def main() -> int:
     """Runs what the command line asks for."""
+    # So that a run that is ended ends its tests as well.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     parser = argparse.ArgumentParser(description="Run the suites of suites.toml on the software GPU")
     parser.add_argument("--suite", action="append", help="run this suite only; may be given several times")
     parser.add_argument("--programs", type=Path, default=ROOT / "target/python/programs", help="folder of `warpproof` and `libcuda.so.1`")

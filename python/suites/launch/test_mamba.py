@@ -33,9 +33,9 @@ def test_chunk_scan(length: int, chunk: int) -> None:
 @pytest.mark.parametrize("size", (16, 64))
 def test_state_update(size: int) -> None:
     state = torch.randn(2, 32, size)
-    selective_state_update(
-        state, torch.randn(2, 32), torch.rand(2, 32), -torch.rand(32, size), torch.randn(2, size), torch.randn(2, size), D=torch.randn(32), dt_softplus=True
-    )
+    x, dt, rate = torch.randn(2, 32), torch.rand(2, 32), -torch.rand(32, size)
+    b, c = torch.randn(2, size), torch.randn(2, size)
+    selective_state_update(state, x, dt, rate, b, c, D=torch.randn(32), dt_bias=torch.rand(32), dt_softplus=True)
 
 
 @pytest.mark.parametrize("norm", (layernorm_fn, rmsnorm_fn))

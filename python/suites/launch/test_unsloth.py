@@ -24,6 +24,9 @@ assert _spec is not None and _spec.origin is not None
 _root = Path(_spec.origin).parent
 _module("unsloth", __path__=[str(_root)])
 _module("unsloth.kernels", __path__=[str(_root / "kernels")])
+# Its FP8 and FP4 layers need more of unsloth_zoo; no kernel here uses them.
+_module("unsloth.kernels.fp8", __getattr__=lambda name: None)
+_module("unsloth.kernels.nvfp4", __getattr__=lambda name: None)
 _module("unsloth_zoo", __path__=[])
 _module("unsloth_zoo.utils", Version=lambda text: Version(str(text)))
 
