@@ -36,7 +36,7 @@ REASONS = [
 ]
 
 COLUMNS = ["suite", "version", "selection", "launches", "passed", "finding", "our fault", "needs sm_90+", "needs cuBLAS, cuDNN, GPU torch"]
-COLUMNS += ["missing files, other Triton", f"over {LIMIT} s", "skipped", "errors", "notes"]
+COLUMNS += ["missing files, other Triton", f"over {LIMIT} s, or process lost", "skipped", "errors", "notes"]
 
 
 def command(*words: str | Path, **options: Any) -> None:
@@ -177,7 +177,7 @@ def row(suite: dict[str, Any], tests: dict[str, dict[str, Any]], complete: bool)
     """A row of the table."""
     counts = collections.Counter(category(record) for record in tests.values())
     launches = sum(record.get("launches", 0) for record in tests.values())
-    part = suite["selection"] if complete else f"{suite['selection']}; the first {len(tests)} tests"
+    part = suite["selection"] if complete else f"{suite['selection']}; incomplete, {len(tests)} tests ended"
     numbers = [launches, *(counts[name] for name in ("passed", "finding", "ours", "hopper", "library", "missing", "limit", "skipped"))]
     findings = [len(distinct(tests, severity)) for severity in ("error", "note")]
     return [suite["name"], suite["version"], part, *map(str, numbers), *map(str, findings)]
