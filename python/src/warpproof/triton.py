@@ -146,7 +146,7 @@ class Launcher:
 
     @staticmethod
     def _extent(value: Any) -> Extent | None:
-        if value is None or value == 0 and isinstance(value, int):
+        if value is None or isinstance(value, int) and value == 0:
             return None
         if isinstance(value, int):
             return Extent(value, value, value, True, True)

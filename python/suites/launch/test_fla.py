@@ -1,0 +1,53 @@
+"""Launches kernels of flash-linear-attention through its functions."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import pytest
+import torch
+
+
+def tensors(count: int, *shape: int) -> list[torch.Tensor]:
+    return [torch.randn(*shape, requires_grad=True) for _ in range(count)]
+
+
+def backward(result: Any) -> None:
+    output = result[0] if isinstance(result, tuple) else result
+    (output * torch.randn_like(output)).sum().backward()
+
+
+def gate(*shape: int) -> torch.Tensor:
+    return torch.nn.functional.logsigmoid(torch.randn(*shape)).requires_grad_()
+
+
+@pytest.mark.parametrize("size", (16, 64))
+@pytest.mark.parametrize("kind", ("fused_recurrent", "chunk"))
+@pytest.mark.parametrize("name", ("retention", "gla", "simple_gla", "linear_attn", "delta_rule", "gated_delta_rule"))
+def test_attention(name: str, kind: str, size: int) -> None:
+    shape = (1, 20, 2, size)
+    function = getattr(import_module(f"fla.ops.{name}"), f"{kind}_{name}")
+    q, k, v = tensors(3, *shape)
+    if name in ("delta_rule", "gated_delta_rule"):
+        k = torch.nn.functional.normalize(k, dim=-1)
+    beta, decay = torch.rand(shape[:3]).requires_grad_(), gate(*shape[:3])
+    more: dict[str, list[Any]] = {"gla": [gate(*shape)], "delta_rule": [beta], "gated_delta_rule": [decay, beta], "simple_gla": [decay]}
+    backward(function(q, k, v, *more.get(name, [])))
+
+
+@pytest.mark.parametrize("block", (16, 32, 64))
+def test_solve_tril(block: int) -> None:
+    import_module("fla.ops.utils.solve_tril").solve_tril(torch.tril(torch.randn(1, 70, 2, block) * 0.1, -1))
+
+
+@pytest.mark.parametrize("name", ("RMSNorm", "LayerNorm", "GroupNorm"))
+def test_norm(name: str) -> None:
+    (x,) = tensors(1, 2, 5, 64)
+    module = getattr(import_module("fla.modules"), name)
+    backward((module(4, 64) if name == "GroupNorm" else module(64))(x))
+
+
+def test_short_convolution() -> None:
+    (x,) = tensors(1, 1, 12, 32)
+    backward(import_module("fla.modules").ShortConvolution(32, 4)(x))
