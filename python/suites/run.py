@@ -31,12 +31,13 @@ LIMIT = 60
 REASONS = [
     ("limit", r"Timeout|timed out|worker '\w+' crashed"),
     ("hopper", r"need Hopper|takes tensor descriptors|num_ctas > 1|sm_90|sm_100|Blackwell|Hopper|compute capability (9|10)"),
+    ("binary", r"NO_BINARY_FOR_GPU"),
     ("library", r"cublas|cuBLAS|cudnn|cuDNN|nvjitlink|torch\._C\._cuda|Torch not compiled with CUDA|not linked with CUDA|NVIDIA driver"),
     ("missing", r"ModuleNotFoundError|ImportError|fixture '\w+' not found|Block pointers have been removed|No such file or directory|CXX|compiler"),
 ]
 
 COLUMNS = ["suite", "version", "selection", "launches", "passed", "finding", "our fault", "needs sm_90+", "needs cuBLAS, cuDNN, GPU torch"]
-COLUMNS += ["missing files, other Triton", f"over {LIMIT} s, or process lost", "skipped", "errors", "notes"]
+COLUMNS += ["machine code without PTX", "missing files, other Triton", f"over {LIMIT} s, or process lost", "skipped", "errors", "notes"]
 
 
 def command(*words: str | Path, **options: Any) -> None:
@@ -178,7 +179,7 @@ def row(suite: dict[str, Any], tests: dict[str, dict[str, Any]], complete: bool)
     counts = collections.Counter(category(record) for record in tests.values())
     launches = sum(record.get("launches", 0) for record in tests.values())
     part = suite["selection"] if complete else f"{suite['selection']}; incomplete, {len(tests)} tests ended"
-    numbers = [launches, *(counts[name] for name in ("passed", "finding", "ours", "hopper", "library", "missing", "limit", "skipped"))]
+    numbers = [launches, *(counts[name] for name in ("passed", "finding", "ours", "hopper", "library", "binary", "missing", "limit", "skipped"))]
     findings = [len(distinct(tests, severity)) for severity in ("error", "note")]
     return [suite["name"], suite["version"], part, *map(str, numbers), *map(str, findings)]
 

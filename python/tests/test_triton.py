@@ -74,6 +74,25 @@ def beyond(x, out, N: tl.constexpr):
     tl.store(out + i + 1, tl.load(x + i))
 
 
+@triton.jit
+def compact(x, out, N: tl.constexpr, BARRIER: tl.constexpr):
+    i = tl.arange(0, N)
+    value = tl.load(x + i)
+    keep = value > 0
+    count = tl.sum(keep.to(tl.int32))
+    place = tl.cumsum(keep.to(tl.int32)) - 1
+    tl.store(out + place, value, mask=keep)
+    if BARRIER:
+        tl.debug_barrier()
+    tl.store(x + i, tl.load(out + i, mask=i < count, other=0.0))
+
+
+@triton.jit
+def logarithm(x, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(x + i, tl.log(tl.load(x + i)))
+
+
 def findings(kernel, size, warps, **options):
     x = np.random.default_rng(0).standard_normal(4 * size).astype(np.float32)
     out = np.zeros(size, np.float32)
@@ -96,12 +115,19 @@ def test_a_tensor_changed_in_place_is_a_note():
     (finding,) = findings(scale, 32, 4)
     assert finding.severity == "note" and "the value that was read has no effect" in finding.message
     assert findings(scale, 128, 4) == []
+    # It has a branch for infinities.
+    assert [finding.severity for finding in findings(logarithm, 64, 4)] == ["note"]
 
 
 def test_a_fused_product_is_a_note():
     (finding,) = findings(product, 64, 4, enable_fp_fusion=True)
     assert finding.severity == "note" and "enable_fp_fusion=False" in finding.help
     assert findings(product, 64, 4, enable_fp_fusion=False) == []
+
+
+def test_a_buffer_is_read_after_a_barrier():
+    assert {finding.kind for finding in findings(compact, 256, 4, BARRIER=False)} == {"global-race"}
+    assert findings(compact, 256, 4, BARRIER=True) == []
 
 
 def test_an_array_has_the_name_of_the_parameter():
