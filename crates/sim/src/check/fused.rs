@@ -62,18 +62,28 @@ impl Slice<'_> {
         self.written_by(*sum).any(shuffled)
     }
 
-    /// Whether what an instruction reads depends on a fused product, through registers and shuffles.
-    fn depends(&self, pc: usize) -> bool {
-        let (mut open, mut seen) = (vec![pc], BTreeSet::from([pc]));
-        while let Some(pc) = open.pop() {
-            if self.fused(pc) {
-                return true;
+    /// Whether the value of a store depends on a fused product, through arithmetic and shuffles. Not through predicates: a
+    /// choice between two values is more than another rounding.
+    fn depends(&self, store: usize) -> bool {
+        let args = &self.program.code[store].args;
+        let address = |row: &&(Width, u32)| {
+            let named = args.at.iter().take(args.addresses);
+            named.map(|at| (if at.wide { Width::W64 } else { Width::W32 }, at.row)).any(|at| at == **row)
+        };
+        let value = self.program.metas[store].reads.iter().filter(|row| !address(row));
+        let mut rows: Vec<(Width, u32)> = value.copied().collect();
+        let mut seen = BTreeSet::new();
+        while let Some(row) = rows.pop() {
+            if row.0 == Width::Pred || !seen.insert(row) {
+                continue;
             }
-            let reads = self.program.metas.get(pc).map_or(&[][..], |meta| &meta.reads);
-            for writer in reads.iter().filter_map(|row| self.writers.get(row)).flatten() {
-                let loads = self.program.metas[*writer].op.effects().memory.is_some();
-                if !loads && seen.insert(*writer) {
-                    open.push(*writer);
+            for writer in self.writers.get(&row).into_iter().flatten() {
+                if self.fused(*writer) {
+                    return true;
+                }
+                let meta = &self.program.metas[*writer];
+                if meta.op.effects().memory.is_none() {
+                    rows.extend_from_slice(&meta.reads);
                 }
             }
         }

@@ -375,7 +375,7 @@ impl GlobalRace {
                     let unchanged = same || access.unchanged >> lane & 1 != 0;
                     let race = Race { block: access.block, access: stamp, wrote: !reads, unchanged };
                     for conflict in conflicts {
-                        if !one_store(&race, &conflict) && !self.unused.keep(context, &race, &conflict) {
+                        if !self.unused.keep(context, &race, &conflict) && !one_store(&race, &conflict) {
                             report(context, raw_findings, &race, &conflict, (true, 1));
                         }
                     }

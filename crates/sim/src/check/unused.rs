@@ -7,7 +7,8 @@
 //! The *sinks* of a load are the instructions at which its value leaves the registers of its thread: stores, addresses,
 //! branches, guards, exchanges between lanes. They are found from the program alone, without regard to the order of
 //! instructions, so the list is never too short. Only loads whose sinks all have a guard are considered here. The value
-//! has no effect if its thread has exited and never executed a sink of the load.
+//! has no effect if its thread has exited and never executed a sink of the load, and if the store that it races with is
+//! the only one to its bytes: a store replaces the reads before it in the records, also one of the thread that read.
 
 use super::clock::Who;
 use super::context::Context;
@@ -15,7 +16,7 @@ use super::history::Conflict;
 use super::race::Race;
 use super::shadow::UNKNOWN_SITE;
 use crate::isa::Op;
-use crate::isa::op::{Control, Copies, MemoryKind, Participants, Semantics};
+use crate::isa::op::{Arithmetic, Control, Copies, MemoryKind, Participants, Semantics};
 use crate::machine::{Width, at};
 use crate::memory::Space;
 use crate::program::{Meta, Program};
@@ -143,7 +144,8 @@ fn computes(meta: &Meta) -> bool {
         && effects.participants == Participants::Lane
         && effects.fence.is_none()
         && effects.copies == Copies::None
-        && !matches!(meta.op, Op::Parameter | Op::Refused | Op::Stack(_))
+        // The condition code is a register that the lists of rows do not have.
+        && !matches!(meta.op, Op::Parameter | Op::Refused | Op::Stack(_) | Op::Arithmetic(Arithmetic { carries: true, .. }))
 }
 
 /// The racing reads of a block whose value may have no effect, and the sinks that its threads have executed.
@@ -155,6 +157,8 @@ pub(crate) struct UnusedReads {
     /// By warp: the lanes that have exited.
     exited: Vec<u32>,
     races: BTreeMap<(u32, u32, Who), Doubt>,
+    /// Stores to bytes that several threads store to.
+    contended: BTreeSet<u32>,
 }
 
 /// A race of a read whose value may have no effect, and how often it occurred.
@@ -173,6 +177,7 @@ impl UnusedReads {
             executed: vec![0; if sinks == 0 { 0 } else { warps * sinks }],
             exited: vec![0; if sinks == 0 { 0 } else { warps }],
             races: BTreeMap::new(),
+            contended: BTreeSet::new(),
         }
     }
 
@@ -199,7 +204,11 @@ impl UnusedReads {
         let (read, write) = match (race.wrote, conflict.wrote) {
             (false, true) => (race.access, conflict.other),
             (true, false) => (conflict.other, race.access),
-            _ => return false,
+            (true, true) => {
+                self.contended.extend([race.access.pc, conflict.other.pc]);
+                return false;
+            }
+            (false, false) => return false,
         };
         let known = conflict.thread_known && conflict.block == race.block && read.plain();
         if !known || !context.sinks.doubtful(read.pc) {
@@ -219,6 +228,11 @@ impl UnusedReads {
             let sinks = context.sinks.loads.get(&load);
             !lane(self.exited.get(who.warp())) || sinks.is_none_or(|sinks| sinks.iter().any(executed))
         };
-        races.into_iter().map(|((load, _, who), doubt)| (effect(load, who), doubt)).collect()
+        let contended = |store: &u32| self.contended.contains(store);
+        let decided = races.into_iter().map(|((load, store, who), doubt)| {
+            let effect = contended(&store) || effect(load, who);
+            (effect, doubt)
+        });
+        decided.collect()
     }
 }

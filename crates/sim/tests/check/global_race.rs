@@ -94,6 +94,12 @@ fn a_racing_read_with_an_effect_is_an_error() {
         format!("{load} shfl.sync.bfly.b32 %r5, %r2, 1, 31, -1; {STORE}"),
         // The guard lets two of the four threads store.
         format!("setp.lt.u32 %p1, %t, 64; {load} add.u32 %r3, %r2, %t; @%p1 st.global.u32 [%d1], %r3;"),
+        // The condition code.
+        format!("{load} sub.cc.u32 %r4, %r2, 5; subc.u32 %r5, 0, 0; {STORE} st.global.u32 [%to+1024], %r5;"),
+        // One thread keeps the value, and all of them store to the element.
+        format!(
+            "{load} setp.eq.u32 %p2, %t, 0; @%p2 st.global.u32 [%to+1024], %r2; mov.u32 %r3, 7; st.global.u32 [%d1], %r3;"
+        ),
         // A thread reads the element twice, and only the first value has an effect.
         format!("ld.global.u32 %r5, [%d1]; {load} {STORE} st.global.u32 [%to+1024], %r5;"),
     ];

@@ -36,7 +36,7 @@ fn threads_of_triton_that_hold_the_same_element_may_store_it_together() {
 fn sums_of_products(array: &str, sum: &str) -> Vec<Severity> {
     let ptx = format!(
         ".version 8.7\n.target sm_89\n.address_size 64\n.extern .shared .align 16 .b8 {array}[];\n\
-         .visible .entry k() {{\n.reg .b32 %r<8>; .reg .f32 %a, %b, %p, %q, %s;\n\
+         .visible .entry k() {{\n.reg .b32 %r<8>; .reg .f32 %a, %b, %p, %q, %s, %x; .reg .pred %c;\n\
          mov.u32 %r0, {array}; mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 1; shl.b32 %r2, %r2, 2; add.u32 %r0, %r0, %r2;\n\
          cvt.rn.f32.u32 %a, %r1; fma.rn.f32 %a, %a, 0f3DCCCCCD, 0f3F000001; mul.f32 %b, %a, %a;\n\
          mul.f32 %p, %a, %b; shfl.sync.bfly.b32 %q, %p, 1, 31, -1; {sum}\n\
@@ -55,9 +55,17 @@ fn a_product_that_triton_fused_into_a_sum_is_a_note() {
     assert_eq!(sums_of_products("global_smem", add), [], "x + y = y + x");
     assert_eq!(sums_of_products("global_smem", fma), [Severity::Note]);
     assert_eq!(sums_of_products("tile", fma), [Severity::Error], "not made by Triton");
+    let other = "fma.rn.f32 %s, %a, %a, %q;";
+    assert_eq!(sums_of_products("global_smem", other), [Severity::Error], "another product");
+    let kept = "fma.rn.f32 %x, %a, %b, %q;";
+    let chosen = format!("{kept} setp.gt.f32 %c, %x, %q; selp.f32 %s, %a, %p, %c;");
+    assert_eq!(sums_of_products("global_smem", &chosen), [Severity::Error], "a choice by a fused product");
+    let elsewhere = format!(
+        "{kept} cvt.rzi.u32.f32 %r3, %x; and.b32 %r3, %r3, 0; add.u32 %r0, %r0, %r3; mov.f32 %s, %a;"
+    );
     assert_eq!(
-        sums_of_products("global_smem", "fma.rn.f32 %s, %a, %a, %q;"),
+        sums_of_products("global_smem", &elsewhere),
         [Severity::Error],
-        "another product"
+        "a fused product in the address"
     );
 }
