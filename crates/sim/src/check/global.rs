@@ -157,8 +157,8 @@ impl Pages {
         true
     }
 
-    /// The earlier reads of some bytes that an access conflicts with, if every reader is recorded.
-    fn readers(&mut self, touch: &Touch<'_>, address: u64, bytes: u32, found: &mut Vec<Conflict>) {
+    /// All earlier accesses to some bytes that an access conflicts with, if every reader is recorded.
+    fn conflicts(&mut self, touch: &Touch<'_>, address: u64, bytes: u32, found: &mut Vec<Conflict>) {
         let end = address.saturating_add(u64::from(bytes));
         let mut byte = address;
         while byte < end {
@@ -167,11 +167,11 @@ impl Pages {
             let slot = usize::try_from(byte / 4).unwrap_or(0) % PAGE;
             let GlobalCell { cell, owner, .. } = self.list[page].1.cells[slot];
             match cell.parts() {
-                None => touch.with_every_reader(&cell, &self.spill, owner, found),
+                None => touch.with_everyone(&cell, &self.spill, owner, found),
                 Some(parts) => {
                     for byte in byte..next {
                         let part = self.spill.part(parts, usize::try_from(byte % 4).unwrap_or(0));
-                        touch.with_every_reader(&part.0, &self.spill, part.1, found);
+                        touch.with_everyone(&part.0, &self.spill, part.1, found);
                     }
                 }
             }
@@ -179,7 +179,8 @@ impl Pages {
         }
     }
 
-    /// Applies an access to the cells of its bytes. Returns the first conflict, and whether both wrote the same value.
+    /// Applies an access to the cells of its bytes. Adds the conflicts, one for each conflicting instruction, and whether
+    /// both wrote the same value to all words of the conflict.
     fn touch(
         &mut self,
         touch: &Touch<'_>,
@@ -187,12 +188,12 @@ impl Pages {
         bytes: u32,
         kind: AccessKind,
         words: impl Fn(usize) -> Option<u32>,
-    ) -> Option<(Conflict, bool)> {
-        let mut found: Option<(Conflict, bool)> = None;
+        found: &mut Vec<(Conflict, bool)>,
+    ) {
         let end = address.saturating_add(u64::from(bytes));
         let mut word = address & !3;
         while word < end {
-            let page = self.page(word / PAGE_BYTES)?;
+            let Some(page) = self.page(word / PAGE_BYTES) else { return };
             let slot = usize::try_from(word / 4).unwrap_or(0) % PAGE;
             let Pages { list, spill, .. } = self;
             let page = &mut list[page].1;
@@ -207,14 +208,14 @@ impl Pages {
             let same = given.is_some() && given == *value;
             if whole && cell.parts().is_none() {
                 let conflict = act(touch, cell, owner, spill, (kind, same));
-                found = found.or(conflict.map(|conflict| (conflict, same)));
+                add_conflict(found, conflict, same);
             } else {
                 let parts = spill.split(cell, *owner);
                 for byte in first..last {
                     let (mut part, mut owner) = spill.part(parts, byte);
                     let conflict = act(touch, &mut part, &mut owner, spill, (kind, false));
                     spill.set_part(parts, byte, part, owner);
-                    found = found.or(conflict.map(|conflict| (conflict, false)));
+                    add_conflict(found, conflict, false);
                 }
             }
             if kind != AccessKind::Read {
@@ -222,7 +223,18 @@ impl Pages {
             }
             word += 4;
         }
-        found
+    }
+}
+
+/// Adds a conflict, or merges it with that of the same instruction.
+fn add_conflict(found: &mut Vec<(Conflict, bool)>, conflict: Option<Conflict>, same: bool) {
+    let Some(conflict) = conflict else { return };
+    let alike = |(known, _): &&mut (Conflict, bool)| {
+        known.other.pc == conflict.other.pc && known.wrote == conflict.wrote
+    };
+    match found.iter_mut().find(alike) {
+        Some((_, all)) => *all &= same,
+        None => found.push((conflict, same)),
     }
 }
 
@@ -338,6 +350,7 @@ impl GlobalRace {
         let (floor, now) = (order.floor(), order.now());
         let warp_floor = order.warp_floor(at(access.warp));
         let first = stamp(order, Who::new(access.warp, 0), access.pc, None).bits();
+        let mut found = Vec::new();
         for lane in lanes_of(access.lanes) {
             let who = Who::new(access.warp, lane);
             let address = access.addresses.0[lane];
@@ -367,17 +380,20 @@ impl GlobalRace {
             } else {
                 let mut readers = Vec::new();
                 if !reads && !context.sinks.is_empty() {
-                    pages.readers(&touch, address, access.bytes, &mut readers);
+                    pages.conflicts(&touch, address, access.bytes, &mut readers);
+                    readers.retain(|conflict| !self.unused.contends(stamp, conflict));
                 }
-                if let Some((first, same)) = pages.touch(&touch, address, access.bytes, access.kind, word) {
+                pages.touch(&touch, address, access.bytes, access.kind, word, &mut found);
+                if !readers.is_empty() && found.iter().any(|(conflict, _)| !conflict.wrote) {
                     // A reader whose value has no effect does not stand for the others.
-                    let conflicts = if first.wrote || readers.is_empty() { vec![first] } else { readers };
+                    found.retain(|(conflict, _)| conflict.wrote);
+                    found.extend(readers.into_iter().map(|conflict| (conflict, false)));
+                }
+                for (conflict, same) in found.drain(..) {
                     let unchanged = same || access.unchanged >> lane & 1 != 0;
                     let race = Race { block: access.block, access: stamp, wrote: !reads, unchanged };
-                    for conflict in conflicts {
-                        if !self.unused.keep(context, &race, &conflict) && !one_store(&race, &conflict) {
-                            report(context, raw_findings, &race, &conflict, (true, 1));
-                        }
+                    if !self.unused.keep(context, &race, &conflict) && !one_store(&race, &conflict) {
+                        report(context, raw_findings, &race, &conflict, (true, 1));
                     }
                 }
             }
@@ -410,19 +426,13 @@ impl GlobalRace {
                 None => &mut self.own,
             };
             let input = context.is_input(copy.from);
-            let met = if input {
-                None
-            } else {
-                pages.touch(&touch, copy.from, copy.read, AccessKind::Read, |_| None)
-            };
-            if let Some((conflict, _)) = met {
-                report(
-                    context,
-                    raw_findings,
-                    &Race { block, access: stamp, wrote: false, unchanged: false },
-                    &conflict,
-                    (true, 1),
-                );
+            let mut found = Vec::new();
+            if !input {
+                pages.touch(&touch, copy.from, copy.read, AccessKind::Read, |_| None, &mut found);
+            }
+            for (conflict, _) in found {
+                let race = Race { block, access: stamp, wrote: false, unchanged: false };
+                report(context, raw_findings, &race, &conflict, (true, 1));
             }
             self.sources.insert((copy.from, copy.warp, copy.lane, copy.to), *copy);
         }

@@ -100,14 +100,9 @@ impl Touch<'_> {
         unordered.then(|| conflict(other, owner.read, true))
     }
 
-    /// The conflicts with all earlier reads, if every reader is recorded.
-    pub(crate) fn with_every_reader(
-        &self,
-        cell: &Cell,
-        spill: &Spill,
-        owner: Owner,
-        found: &mut Vec<Conflict>,
-    ) {
+    /// The conflicts with all earlier accesses, if every reader is recorded.
+    pub(crate) fn with_everyone(&self, cell: &Cell, spill: &Spill, owner: Owner, found: &mut Vec<Conflict>) {
+        found.extend(self.with_writer(cell, owner));
         let mut add = |other: Stamp, block: u32| {
             if self.conflicts(other, block) {
                 found.push(Conflict {

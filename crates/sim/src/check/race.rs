@@ -7,11 +7,13 @@
 //! that thread's write. Source: the memory consistency model of the PTX manual.
 //!
 //! Can miss: races on paths that were not executed; of two unordered strong writes the earlier one, when a weak read
-//! follows. Never reports: two accesses of one thread, two strong accesses, accesses to neighboring bytes.
+//! follows; of a read, a later write by the same thread, and a write of the same value by another thread, the race with
+//! the read. Never reports: two accesses of one thread, two strong accesses, accesses to neighboring bytes.
 
 use super::clock::{Clock, Fences, Order, Scoped, Who};
 use super::context::Context;
 use super::copies::Copies;
+use super::fused;
 use super::history::{Conflict, Touch, Write, stamp};
 use super::mbarrier::Mbarriers;
 use super::raw::{Raw, RawFindings, Reach, Spot};
@@ -86,6 +88,8 @@ pub(crate) struct SharedRace {
     spill: Spill,
     variables: BTreeMap<u32, Variable>,
     mbarriers: Mbarriers,
+    /// The last values of stores that depend on a fused product, by address.
+    sums: BTreeMap<u32, u32>,
 }
 
 impl SharedRace {
@@ -96,6 +100,7 @@ impl SharedRace {
             spill: Spill::default(),
             variables: BTreeMap::new(),
             mbarriers: Mbarriers::default(),
+            sums: BTreeMap::new(),
         }
     }
 
@@ -141,7 +146,10 @@ impl SharedRace {
         if site.kind == Kind::Mbarrier && access.kind == AccessKind::Write {
             self.initialized(context, raw_findings, access);
         }
-        let rest = if strong.is_none() { self.quietly(context, order, access) } else { access.lanes };
+        let sums = access.bytes == 4
+            && context.replicated.as_ref().is_some_and(|all| all.fused.contains(&access.pc));
+        let rest =
+            if strong.is_none() && !sums { self.quietly(context, order, access) } else { access.lanes };
         let mut conflicts = Vec::new();
         for lane in lanes_of(rest) {
             let who = Who::new(access.warp, lane);
@@ -154,6 +162,9 @@ impl SharedRace {
                 doubtful: false,
             };
             let unchanged = access.unchanged >> lane & 1 != 0;
+            let sum = access.words.first().map(|row| row.0[lane]).filter(|_| sums);
+            let before = sum.and_then(|sum| self.sums.insert(address, sum));
+            let rounded = sum.zip(before).is_some_and(|(sum, before)| fused::rounded(sum, before));
             self.touch(&touch, address, access.bytes, access.kind, false, &mut conflicts);
             for conflict in conflicts.drain(..) {
                 let race = Race {
@@ -163,7 +174,7 @@ impl SharedRace {
                     unchanged,
                 };
                 if !one_store(&race, &conflict) {
-                    self.report(context, raw_findings, copies, &race, (&conflict, address));
+                    self.report(context, raw_findings, copies, &race, (&conflict, address, rounded));
                 }
             }
             if strong.is_some() && site.kind != Kind::Mbarrier {
@@ -325,7 +336,7 @@ impl SharedRace {
         self.touch(&touch, copy.to, copy.size, AccessKind::Write, true, &mut conflicts);
         for conflict in conflicts {
             let race = Race { block, access: stamp, wrote: true, unchanged: false };
-            self.report(context, raw_findings, copies, &race, (&conflict, copy.to));
+            self.report(context, raw_findings, copies, &race, (&conflict, copy.to, false));
         }
     }
 
@@ -387,7 +398,7 @@ impl SharedRace {
         raw_findings: &mut RawFindings,
         copies: &Copies,
         race: &Race,
-        (conflict, address): (&Conflict, u32),
+        (conflict, address, rounded): (&Conflict, u32, bool),
     ) {
         let kinds = [context.sites.get(race.access.pc).kind, context.sites.get(conflict.other.pc).kind];
         let class = if kinds.contains(&Kind::Mbarrier) {
@@ -409,7 +420,7 @@ impl SharedRace {
         if same_value && replicated.is_some() {
             return;
         }
-        let fused = replicated.is_some_and(|replicated| replicated.fused.contains(&here));
+        let fused = rounded && replicated.is_some();
         let severity = if same_value || fused { Severity::Note } else { Severity::Error };
         let key = if class == Class::SharedRace {
             // The order of the two accesses does not matter: the fix is the same.

@@ -14,13 +14,19 @@ use super::clock::Who;
 use super::context::Context;
 use super::history::Conflict;
 use super::race::Race;
-use super::shadow::UNKNOWN_SITE;
+use super::shadow::{Stamp, UNKNOWN_SITE};
+use crate::Launch;
 use crate::isa::Op;
 use crate::isa::op::{Arithmetic, Control, Copies, MemoryKind, Participants, Semantics};
 use crate::machine::{Width, at};
 use crate::memory::Space;
 use crate::program::{Meta, Program};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Threads of a block. All readers of a word are recorded, so the records grow with the number of warps.
+const MOST_THREADS: u32 = 512;
+/// Steps of the search for sinks, so that it is quick in kernels with thousands of loads.
+const MOST_STEPS: usize = 1 << 20;
 
 /// The loads of a program whose value may have no effect in some threads, and their sinks.
 #[derive(Debug, Default)]
@@ -34,23 +40,28 @@ pub(crate) struct Sinks {
 }
 
 impl Sinks {
-    pub(crate) fn of(program: &Program) -> Sinks {
+    pub(crate) fn of(launch: &Launch) -> Sinks {
+        let program = &*launch.program();
         let mut sinks = Sinks::default();
+        let threads = launch.threads().iter().fold(1u32, |all, count| all.saturating_mul(*count));
         // A callee has registers of its own, and its caller reads the result from them.
-        if program.metas.iter().any(|meta| matches!(meta.op, Op::Call(_))) {
+        if threads > MOST_THREADS || program.metas.iter().any(|meta| matches!(meta.op, Op::Call(_))) {
             return sinks;
         }
+        let used = used_without_guard(program);
         let mut readers: BTreeMap<(Width, u32), Vec<usize>> = BTreeMap::new();
         for (pc, meta) in program.metas.iter().enumerate() {
             for row in &meta.reads {
                 readers.entry(*row).or_default().push(pc);
             }
         }
+        let mut steps = MOST_STEPS;
         for (pc, meta) in program.metas.iter().enumerate() {
-            let Some(load) = u32::try_from(pc).ok().filter(|pc| *pc < UNKNOWN_SITE && weak_load(meta)) else {
+            let known = u32::try_from(pc).ok().filter(|pc| *pc < UNKNOWN_SITE && weak_load(meta));
+            let Some(load) = known.filter(|_| !meta.writes.iter().any(|row| used.contains(row))) else {
                 continue;
             };
-            let found = guarded_sinks(program, &readers, meta);
+            let Some(found) = guarded_sinks(program, &readers, meta, &mut steps) else { break };
             if !found.is_empty() {
                 let numbers = found.into_iter().map(|sink| sinks.number(sink)).collect();
                 sinks.loads.insert(load, numbers);
@@ -91,12 +102,47 @@ fn weak_load(meta: &Meta) -> bool {
     })
 }
 
-/// The sinks of a load; none if one of them has no guard, or has a guard that depends on the value.
+/// The rows whose value can reach an effect without a guard, or decides something.
+fn used_without_guard(program: &Program) -> BTreeSet<(Width, u32)> {
+    // By row: the rows that it is computed from.
+    let mut sources: BTreeMap<(Width, u32), Vec<(Width, u32)>> = BTreeMap::new();
+    let mut open = Vec::new();
+    for (pc, meta) in program.metas.iter().enumerate() {
+        let guard = program.code.get(pc).and_then(|inst| inst.guard).map(|(row, _)| (Width::Pred, row));
+        match (guard, skipped(program, pc)) {
+            (Some(guard), Some(region)) => {
+                for row in region.iter().flat_map(|meta| &meta.writes) {
+                    sources.entry(*row).or_default().push(guard);
+                }
+            }
+            (Some(guard), None) => open.push(guard),
+            (None, _) => {}
+        }
+        let values = meta.reads.iter().filter(|row| Some(**row) != guard);
+        if computes(meta) {
+            for row in &meta.writes {
+                sources.entry(*row).or_default().extend(values.clone());
+            }
+        } else if guard.is_none() {
+            open.extend(values);
+        }
+    }
+    let mut used = BTreeSet::new();
+    while let Some(row) = open.pop() {
+        if used.insert(row) {
+            open.extend(sources.remove(&row).into_iter().flatten());
+        }
+    }
+    used
+}
+
+/// The sinks of a load, all of which have a guard; `None` if that takes too many steps.
 fn guarded_sinks(
     program: &Program,
     readers: &BTreeMap<(Width, u32), Vec<usize>>,
     load: &Meta,
-) -> BTreeSet<usize> {
+    steps: &mut usize,
+) -> Option<BTreeSet<usize>> {
     let (mut sinks, mut seen) = (BTreeSet::new(), BTreeSet::new());
     let mut rows: Vec<(Width, u32)> = load.writes.to_vec();
     while let Some(row) = rows.pop() {
@@ -104,14 +150,10 @@ fn guarded_sinks(
             continue;
         }
         for &pc in readers.get(&row).into_iter().flatten() {
-            let guard = program.code.get(pc).and_then(|inst| inst.guard);
-            let (meta, decides) = (&program.metas[pc], guard.is_some_and(|(g, _)| (Width::Pred, g) == row));
-            if decides && let Some(skipped) = skipped(program, pc) {
-                rows.extend(skipped.iter().flat_map(|meta| meta.writes.iter().copied()));
-                continue;
-            }
-            if decides || (guard.is_none() && !computes(meta)) {
-                return BTreeSet::new();
+            *steps = steps.checked_sub(1)?;
+            let meta = &program.metas[pc];
+            if let Some(region) = skipped(program, pc).filter(|_| row.0 == Width::Pred) {
+                rows.extend(region.iter().flat_map(|meta| meta.writes.iter().copied()));
             } else if computes(meta) {
                 rows.extend_from_slice(&meta.writes);
             } else {
@@ -119,7 +161,7 @@ fn guarded_sinks(
             }
         }
     }
-    sinks
+    Some(sinks)
 }
 
 /// The instructions that a branch skips, if all of them only compute and both ways then meet at the branch's target: what
@@ -199,16 +241,20 @@ impl UnusedReads {
         }
     }
 
+    /// Remembers that two stores write the same bytes, if the conflict is with a store; returns whether it is.
+    pub(crate) fn contends(&mut self, store: Stamp, conflict: &Conflict) -> bool {
+        if conflict.wrote {
+            self.contended.extend([store.pc, conflict.other.pc]);
+        }
+        conflict.wrote
+    }
+
     /// Keeps a race for [`decide`](Self::decide) if its read may have no effect; returns whether it did.
     pub(crate) fn keep(&mut self, context: &Context, race: &Race, conflict: &Conflict) -> bool {
         let (read, write) = match (race.wrote, conflict.wrote) {
             (false, true) => (race.access, conflict.other),
             (true, false) => (conflict.other, race.access),
-            (true, true) => {
-                self.contended.extend([race.access.pc, conflict.other.pc]);
-                return false;
-            }
-            (false, false) => return false,
+            _ => return false,
         };
         let known = conflict.thread_known && conflict.block == race.block && read.plain();
         if !known || !context.sinks.doubtful(read.pc) {

@@ -119,3 +119,33 @@ fn a_read_of_a_thread_that_did_not_exit_has_an_effect() {
     let races: Vec<_> = checked.findings.iter().filter(|race| race.class == Class::GlobalRace).collect();
     assert!(races.iter().any(|race| race.severity == Severity::Error), "{:?}", checked.findings);
 }
+
+#[test]
+fn all_words_of_a_store_are_compared() {
+    let severities = |body: &str, block: u32| {
+        let checked = check(body, 1, block, &[Check::Race]);
+        checked.findings.iter().map(|finding| finding.severity).collect::<Vec<_>>()
+    };
+    let second = "mov.u32 %r1, 5; st.global.v2.u32 [%out], {%r1, %t};";
+    assert_eq!(severities(second, 32), [Severity::Error], "lanes of a warp");
+    assert_eq!(severities(second, 64), [Severity::Error], "two warps");
+    assert_eq!(severities(&second.replace("%t}", "%r1}"), 64), [Severity::Note]);
+    // The read of the first word has no effect, and does not hide the stores to the second.
+    let hidden = "setp.eq.u32 %p1, %t, 0; setp.eq.u32 %p2, %t, 40; setp.eq.u32 %p3, %t, 64; setp.eq.u32 %p4, %t, 999;\n\
+                  mov.u32 %r1, 5; mov.u32 %r2, 6; mov.u32 %r3, 1; @%p1 st.global.u32 [%out+4], %r3;\n\
+                  @%p2 ld.global.u32 %r4, [%out]; @%p4 st.global.u32 [%out+1024], %r4; @%p3 st.global.v2.u32 [%out], {%r1, %r2};";
+    assert!(severities(hidden, 96).contains(&Severity::Error));
+}
+
+#[test]
+fn a_store_between_a_read_and_an_equal_store_hides_nothing() {
+    // Threads 0 and 64 store 7, thread 0 keeps what it read before; the reads of the others have no effect.
+    let body = "setp.eq.u32 %p1, %t, 0; and.b32 %r1, %t, 63; setp.eq.u32 %p2, %r1, 0; mov.u32 %r3, 7;\n\
+                ld.global.u32 %r2, [%out]; @%p2 st.global.u32 [%out], %r3; @%p1 st.global.u32 [%out+1024], %r2;";
+    let checked = check(body, 1, 128, &[Check::Race]);
+    assert!(
+        checked.findings.iter().any(|finding| finding.severity == Severity::Error),
+        "{:?}",
+        checked.findings
+    );
+}

@@ -57,6 +57,8 @@ fn a_product_that_triton_fused_into_a_sum_is_a_note() {
     assert_eq!(sums_of_products("tile", fma), [Severity::Error], "not made by Triton");
     let other = "fma.rn.f32 %s, %a, %a, %q;";
     assert_eq!(sums_of_products("global_smem", other), [Severity::Error], "another product");
+    let index = "fma.rn.f32 %x, %a, %b, %q; cvt.rn.f32.u32 %s, %r1; add.f32 %s, %s, %x;";
+    assert_eq!(sums_of_products("global_smem", index), [Severity::Error], "more than rounding");
     let kept = "fma.rn.f32 %x, %a, %b, %q;";
     let chosen = format!("{kept} setp.gt.f32 %c, %x, %q; selp.f32 %s, %a, %p, %c;");
     assert_eq!(sums_of_products("global_smem", &chosen), [Severity::Error], "a choice by a fused product");
