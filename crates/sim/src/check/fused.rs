@@ -28,8 +28,11 @@ pub(crate) fn stores(program: &Program) -> BTreeSet<u32> {
     stores.filter(|pc| slice.depends(*pc)).filter_map(|pc| u32::try_from(pc).ok()).collect()
 }
 
-/// Whether two sums may differ by rounding: they are finite and agree in about half of their bits.
+/// Whether two sums may differ by rounding: they are equal, or finite and agree in about half of their bits.
 pub(crate) fn rounded(a: u32, b: u32) -> bool {
+    if a == b {
+        return true;
+    }
     let (a, b) = (f32::from_bits(a), f32::from_bits(b));
     a.is_finite() && b.is_finite() && (a - b).abs() <= a.abs().max(b.abs()) / 4096.0
 }

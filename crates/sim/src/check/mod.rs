@@ -155,7 +155,7 @@ impl Device {
         let context = Arc::new(Context {
             program: launch.program(),
             sites: Sites::of(&launch.program()),
-            sinks: if settings.has(Check::Race) { Sinks::of(launch) } else { Sinks::default() },
+            sinks: if settings.has(Check::Race) { Sinks::of(&launch.program()) } else { Sinks::default() },
             arrays: settings.has(Check::Array).then(|| Arrays::of(&launch.program())),
             fragments: if settings.has(Check::Provenance) {
                 Fragments::of(&launch.program(), settings)

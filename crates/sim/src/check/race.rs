@@ -146,7 +146,7 @@ impl SharedRace {
         if site.kind == Kind::Mbarrier && access.kind == AccessKind::Write {
             self.initialized(context, raw_findings, access);
         }
-        let sums = access.bytes == 4
+        let sums = access.bytes.is_multiple_of(4)
             && context.replicated.as_ref().is_some_and(|all| all.fused.contains(&access.pc));
         let rest =
             if strong.is_none() && !sums { self.quietly(context, order, access) } else { access.lanes };
@@ -162,9 +162,7 @@ impl SharedRace {
                 doubtful: false,
             };
             let unchanged = access.unchanged >> lane & 1 != 0;
-            let sum = access.words.first().map(|row| row.0[lane]).filter(|_| sums);
-            let before = sum.and_then(|sum| self.sums.insert(address, sum));
-            let rounded = sum.zip(before).is_some_and(|(sum, before)| fused::rounded(sum, before));
+            let rounded = sums && self.rounded(access, lane, address);
             self.touch(&touch, address, access.bytes, access.kind, false, &mut conflicts);
             for conflict in conflicts.drain(..) {
                 let race = Race {
@@ -181,6 +179,16 @@ impl SharedRace {
                 self.synchronize(context, order, fences, access, who, address);
             }
         }
+    }
+
+    /// Records the sums that a lane stores; returns whether they and the sums before them differ by rounding only.
+    fn rounded(&mut self, access: &Access<'_>, lane: usize, address: u32) -> bool {
+        let mut rounded = !access.words.is_empty();
+        for (word, row) in (address..).step_by(4).zip(access.words) {
+            let before = self.sums.insert(word, row.0[lane]);
+            rounded &= before.is_some_and(|before| fused::rounded(row.0[lane], before));
+        }
+        rounded
     }
 
     /// The fast path for the common case: ordinary accesses to whole words that no other thread has accessed since the

@@ -15,7 +15,6 @@ use super::context::Context;
 use super::history::Conflict;
 use super::race::Race;
 use super::shadow::{Stamp, UNKNOWN_SITE};
-use crate::Launch;
 use crate::isa::Op;
 use crate::isa::op::{Arithmetic, Control, Copies, MemoryKind, Participants, Semantics};
 use crate::machine::{Width, at};
@@ -23,8 +22,6 @@ use crate::memory::Space;
 use crate::program::{Meta, Program};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Threads of a block. All readers of a word are recorded, so the records grow with the number of warps.
-const MOST_THREADS: u32 = 512;
 /// Steps of the search for sinks, so that it is quick in kernels with thousands of loads.
 const MOST_STEPS: usize = 1 << 20;
 
@@ -40,12 +37,10 @@ pub(crate) struct Sinks {
 }
 
 impl Sinks {
-    pub(crate) fn of(launch: &Launch) -> Sinks {
-        let program = &*launch.program();
+    pub(crate) fn of(program: &Program) -> Sinks {
         let mut sinks = Sinks::default();
-        let threads = launch.threads().iter().fold(1u32, |all, count| all.saturating_mul(*count));
         // A callee has registers of its own, and its caller reads the result from them.
-        if threads > MOST_THREADS || program.metas.iter().any(|meta| matches!(meta.op, Op::Call(_))) {
+        if program.metas.iter().any(|meta| matches!(meta.op, Op::Call(_))) {
             return sinks;
         }
         let used = used_without_guard(program);

@@ -44,7 +44,7 @@ fn sums_of_products(array: &str, sum: &str) -> Vec<Severity> {
     );
     let mut device = Device::new().with_threads(1);
     let module = device.load(&ptx).unwrap();
-    let launch = module.kernel("k").unwrap().launch().grid(1).block(32).shared(64);
+    let launch = module.kernel("k").unwrap().launch().grid(1).block(32).shared(512);
     let checked = device.check(&launch, &Settings { checks: vec![Check::Race], ..Settings::default() });
     checked.findings.iter().map(|finding| finding.severity).collect()
 }
@@ -57,6 +57,15 @@ fn a_product_that_triton_fused_into_a_sum_is_a_note() {
     assert_eq!(sums_of_products("tile", fma), [Severity::Error], "not made by Triton");
     let other = "fma.rn.f32 %s, %a, %a, %q;";
     assert_eq!(sums_of_products("global_smem", other), [Severity::Error], "another product");
+    let pair = format!(
+        "{fma} shl.b32 %r2, %r2, 1; mov.u32 %r0, global_smem; add.u32 %r0, %r0, %r2; st.shared.v2.f32 [%r0+128], {{%s, %q}};"
+    );
+    assert_eq!(
+        sums_of_products("global_smem", &pair.replace("%q}", "%s}")),
+        [Severity::Note; 2],
+        "two words"
+    );
+    assert_eq!(sums_of_products("global_smem", &pair), [Severity::Error, Severity::Note], "the second word");
     let index = "fma.rn.f32 %x, %a, %b, %q; cvt.rn.f32.u32 %s, %r1; add.f32 %s, %s, %x;";
     assert_eq!(sums_of_products("global_smem", index), [Severity::Error], "more than rounding");
     let kept = "fma.rn.f32 %x, %a, %b, %q;";
