@@ -9,7 +9,7 @@ use warpproof_ptx as ptx;
 pub(super) type Found = (usize, isa::Modifiers<'static>, isa::Needs);
 
 impl<'s, 'd> Decoder<'s, 'd> {
-    /// The form of an instruction; an error says whether the opcode is known.
+    /// The form of an instruction; an error is whether the opcode is known.
     pub(super) fn form(&mut self, instruction: &'d ptx::Instruction<'s>) -> Result<&Found, bool> {
         match self.forms.entry((instruction.opcode, &instruction.modifiers)) {
             Entry::Occupied(known) => Ok(known.into_mut()),
