@@ -26,6 +26,7 @@ mod fleet_api;
 mod fleet_faults;
 mod fuzz;
 mod instructions;
+mod kernels;
 mod kills;
 mod latencies;
 mod model;
@@ -146,6 +147,13 @@ tasks! {
         #[arg(long)]
         bless: bool,
     } => rungs::run(bless),
+
+    /// Compile the kernels of the attention library; compare its files
+    Kernels {
+        /// Write the files instead of comparing
+        #[arg(long)]
+        bless: bool,
+    } => kernels::run(bless),
 
     /// Predict the time of each rung for each shape; compare the table that dispatch reads
     Dispatch {

@@ -186,7 +186,7 @@ fn dense_form(request: &Request, sms: usize) -> Option<&'static Form> {
     if has_fine_scales(request) || fitted(request, sms).warps < BUSY {
         return None;
     }
-    let (causal, varlen) = (request.mask == Mask::Causal, !request.shape.is_equal());
+    let (causal, varlen) = (request.mask == Mask::Causal, request.varlen());
     let fits =
         |form: &&Form| form.dim == request.shape.dim && (form.varlen || !varlen) && (form.causal || !causal);
     FORMS.iter().filter(fits).min_by_key(|form| form.load(request, sms))
@@ -213,7 +213,7 @@ fn even(request: &Request, sms: usize) -> Option<Fit> {
 /// scales finer than per head would need registers in the main loop, so other blocks handle them.
 fn runs(request: &Request, sms: usize) -> Option<(&'static Form, StreamK)> {
     let shape = &request.shape;
-    let plain = shape.is_equal()
+    let plain = !request.varlen()
         && request.mask == Mask::Full
         && shape.max_keys().is_multiple_of(DENSE_TILE)
         && request.softmax_scale() >= 0.0

@@ -41,6 +41,9 @@ pub struct Request {
     pub toggles: Vec<(String, bool)>,
     /// Blocks over which the keys of a row are distributed.
     pub splits: Splits,
+    /// The kernel reads the lengths of the sequences from device memory even if the shape's are equal, which are then the
+    /// largest that may occur. Sequences of different lengths are always read from there.
+    pub lengths_on_device: bool,
 }
 
 /// Granularity of each operand's scales.
@@ -85,7 +88,13 @@ impl Request {
             rung: None,
             toggles: Vec::new(),
             splits: Splits::Auto,
+            lengths_on_device: false,
         }
+    }
+
+    /// Whether the kernel reads the start of each sequence from device memory.
+    pub fn varlen(&self) -> bool {
+        self.lengths_on_device || !self.shape.is_equal()
     }
 
     /// The factor of the scores.
@@ -232,7 +241,7 @@ impl Plan {
             )));
         }
         let shape = &request.shape;
-        let varlen = !shape.is_equal();
+        let varlen = request.varlen();
         let split = tiles_per_split(request, rung, device);
         let fit = fit(rung, split.is_some())?;
         let (rows_of_tile, packed) = (fit.rows, split.is_some());
@@ -297,9 +306,9 @@ impl Plan {
         Ok(Plan { request, rung, fit, defines, arch, steps, workspace, counters, params })
     }
 
-    /// Whether sequences differ in length, so that the kernel reads the start of each.
+    /// Whether the kernel reads the start of each sequence from device memory.
     pub fn varlen(&self) -> bool {
-        !self.request.shape.is_equal()
+        self.request.varlen()
     }
 
     /// Whether the keys of a row are distributed over several blocks.
@@ -402,12 +411,16 @@ impl Plan {
         let Some(source) = self.source() else {
             return Err(CompileError::Options(format!("there is no source `{}`", self.fit.source)));
         };
-        let options = CompileOptions {
+        Ok(toolchain.compile(&source, &self.options())?.ptx)
+    }
+
+    /// The options with which [`Plan::source`] is compiled.
+    pub fn options(&self) -> CompileOptions {
+        CompileOptions {
             defines: self.defines.clone(),
             std: Some("c++17".to_owned()),
             ..CompileOptions::new(self.arch.as_str())
-        };
-        Ok(toolchain.compile(&source, &options)?.ptx)
+        }
     }
 }
 
@@ -445,10 +458,10 @@ fn missing(rung: &Rung, request: &Request) -> Option<String> {
     if request.mask == Mask::Causal && !rung.can(Feature::Causal) {
         return Some("causal masks".into());
     }
-    if !shape.is_equal() && !rung.can(Feature::Varlen) {
+    if request.varlen() && !rung.can(Feature::Varlen) {
         return Some("sequences of different lengths".into());
     }
-    if !shape.is_equal() && request.layout != Layout::Bshd {
+    if request.varlen() && request.layout != Layout::Bshd {
         return Some("sequences of different lengths unless rows lie before heads (BSHD)".into());
     }
     if scales.into_iter().any(fine) && !rung.can(Feature::FineScales) {

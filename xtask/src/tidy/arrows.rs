@@ -17,6 +17,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("gpu", &["launch"]),
     ("speed", &["sim", "launch"]),
     ("kernels", &["ptx", "toolchain", "sim", "launch", "tolerance", "model"]),
+    ("attention", &["kernels", "model"]),
     ("task", &["toolchain", "sim", "model", "kernels"]),
     ("init", &["ptx", "sim", "model", "task"]),
     ("evidence", &["tolerance", "speed", "task"]),
