@@ -129,6 +129,13 @@ __device__ __forceinline__ unsigned cvt_e4m3x2(float low, float high)
     return pair;
 }
 
+__device__ __forceinline__ unsigned cvt_e5m2x2(float low, float high)
+{
+    unsigned short pair;
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
 // Two f16 codes, `low` in bits 0–15.
 __device__ __forceinline__ unsigned cvt_f16x2(float low, float high)
 {
@@ -163,6 +170,13 @@ __device__ __forceinline__ unsigned cvt_f16x2_e4m3x2(unsigned short codes)
 {
     unsigned pair;
     asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(codes));
+    return pair;
+}
+
+__device__ __forceinline__ unsigned cvt_f16x2_e5m2x2(unsigned short codes)
+{
+    unsigned pair;
+    asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(pair) : "h"(codes));
     return pair;
 }
 

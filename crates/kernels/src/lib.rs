@@ -35,6 +35,8 @@
 //! - [`problem`]: sizes, masks, layouts, which elements share a scale
 //! - [`format`](mod@format): the 8-bit formats, code to value and back
 //! - [`tensor`]: codes with their scales, and quantization
+//! - [`quantize`]: the same quantization on a GPU, from f16, bf16 or f32, with smoothing
+//! - [`unsmooth`]: corrects the log-sum-exp of attention over smoothed keys
 //! - [`inputs`]: Q, K and V together; inputs from a seed
 //! - [`ladder`]: every rung, its toggles, its features, and the arithmetic that decides its bits
 //! - [`plan`](mod@plan): turns a request into a rung, macros, launches and parameters, or an error
@@ -64,10 +66,12 @@ pub mod oracle;
 pub mod params;
 pub mod plan;
 pub mod problem;
+pub mod quantize;
 pub mod source;
 pub mod stream_k;
 pub mod tensor;
 pub mod tolerance;
+pub mod unsmooth;
 
 pub use attention::{Addresses, Answer, Attention, RunError};
 pub use format::Format;
@@ -75,4 +79,6 @@ pub use inputs::Inputs;
 pub use judge::{Oracles, Verdict};
 pub use plan::{Plan, PlanError, Request, Scales, Splits};
 pub use problem::{Granularity, Layout, Lengths, Mask, Rows, Shape};
+pub use quantize::{Element, Quantization, Quantize, QuantizeAddresses, Quantizer, Smoothed};
 pub use tensor::Quantized;
+pub use unsmooth::Unsmooth;

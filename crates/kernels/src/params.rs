@@ -62,7 +62,7 @@ impl Operand {
         }
     }
 
-    fn put(&self, out: &mut Vec<u8>) {
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
         words64(out, &[self.codes, self.scales, self.strides.batch, self.strides.head, self.strides.row]);
         words32(out, &[self.scale_batch, self.scale_head, self.scale_shift, 0]);
     }
@@ -112,11 +112,11 @@ impl Params {
     }
 }
 
-fn words64(out: &mut Vec<u8>, values: &[u64]) {
+pub(crate) fn words64(out: &mut Vec<u8>, values: &[u64]) {
     out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
 }
 
-fn words32(out: &mut Vec<u8>, values: &[u32]) {
+pub(crate) fn words32(out: &mut Vec<u8>, values: &[u32]) {
     out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
 }
 

@@ -548,7 +548,7 @@ fn tiles_per_split(request: &Request, rung: &Rung, device: &Device) -> Option<us
     (count > 1 || matches!(request.splits, Splits::Count(_))).then(|| tiles.div_ceil(count.max(1)))
 }
 
-fn extents(grid: [usize; 3]) -> Result<[u32; 3], PlanError> {
+pub(crate) fn extents(grid: [usize; 3]) -> Result<[u32; 3], PlanError> {
     if grid[1] > 65_535 || grid[2] > 65_535 || u32::try_from(grid[0]).is_err() {
         let [x, y, z] = grid;
         return Err(PlanError::Shape(format!(

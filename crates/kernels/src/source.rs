@@ -17,9 +17,11 @@ const FILES: &[(&str, &str)] = &[
     ("n9.cu", include_str!("../cuda/n9.cu")),
     ("params.cuh", include_str!("../cuda/params.cuh")),
     ("ptx.cuh", include_str!("../cuda/ptx.cuh")),
+    ("quantize.cu", include_str!("../cuda/quantize.cu")),
     ("quantized.cuh", include_str!("../cuda/quantized.cuh")),
     ("softmax.cuh", include_str!("../cuda/softmax.cuh")),
     ("tile.cuh", include_str!("../cuda/tile.cuh")),
+    ("unsmooth.cu", include_str!("../cuda/unsmooth.cu")),
     ("work.cuh", include_str!("../cuda/work.cuh")),
 ];
 

@@ -4,3 +4,4 @@ pub mod bitwise;
 pub mod exact;
 mod parallel;
 mod product;
+pub mod quantize;
