@@ -33,7 +33,7 @@
 //! Modules, from the request to the verdict:
 //!
 //! - [`problem`]: sizes, masks, layouts, which elements share a scale
-//! - [`format`](mod@format): the 8-bit formats, code to value and back
+//! - [`format`](mod@format): the 8-bit formats of inputs and the 16-bit formats of outputs, code to value and back
 //! - [`tensor`]: codes with their scales, and quantization
 //! - [`inputs`]: Q, K and V together; inputs from a seed
 //! - [`ladder`]: every rung, its toggles, its features, and the arithmetic that decides its bits
@@ -70,7 +70,7 @@ pub mod tensor;
 pub mod tolerance;
 
 pub use attention::{Addresses, Answer, Attention, RunError};
-pub use format::Format;
+pub use format::{Format, OutputFormat};
 pub use inputs::Inputs;
 pub use judge::{Oracles, Verdict};
 pub use plan::{Plan, PlanError, Request, Scales, Splits};
