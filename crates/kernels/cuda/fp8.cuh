@@ -241,8 +241,14 @@ __device__ __forceinline__ float4 four(const Output &out, unsigned c, unsigned h
     return make_float4(out[c][0][2 * h], out[c][1][2 * h], out[c][0][2 * h + 1], out[c][1][2 * h + 1]);
 }
 
+// Two codes of the output, `low` in bits 0–15.
+__device__ __forceinline__ unsigned cvt_output(float low, float high)
+{
+    return OUTPUT_BF16 ? cvt_bf16x2(low, high) : cvt_f16x2(low, high);
+}
+
 __device__ __forceinline__ void store_four(unsigned short *to, float4 x, float factor)
 {
-    st_global_v2(to, cvt_f16x2(__fmul_rn(x.x, factor), __fmul_rn(x.y, factor)),
-                 cvt_f16x2(__fmul_rn(x.z, factor), __fmul_rn(x.w, factor)));
+    st_global_v2(to, cvt_output(__fmul_rn(x.x, factor), __fmul_rn(x.y, factor)),
+                 cvt_output(__fmul_rn(x.z, factor), __fmul_rn(x.w, factor)));
 }

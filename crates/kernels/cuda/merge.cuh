@@ -29,8 +29,10 @@ template <auto EX2, auto NORMAL, int SHIFT, bool OWN_SCALES> __device__ __forcei
     float factor = NORMAL(whole.sum, OWN_SCALES ? 1.0f : p.v.scale(batch, head / p.group, 0));
     unsigned short *o = p.o + batch * p.o_batch_stride + head * p.o_head_stride + (query + first) * p.o_row_stride;
 #pragma unroll
-    for (unsigned i = 0; i < HEAD_DIM / 32; i++)
-        o[lane + 32 * i] = cvt_f16(__fmul_rn(out[i], factor));
+    for (unsigned i = 0; i < HEAD_DIM / 32; i++) {
+        const float x = __fmul_rn(out[i], factor);
+        o[lane + 32 * i] = OUTPUT_BF16 ? cvt_bf16(x) : cvt_f16(x);
+    }
     if (LSE && lane == 0)
         p.lse[(batch * p.heads + head) * p.lse_rows + query] = log_sum(whole.origin(), whole.sum, SHIFT);
 }

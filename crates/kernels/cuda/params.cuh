@@ -22,7 +22,7 @@ struct Operand {
 
 struct Params {
     Operand q, k, v;
-    unsigned short *o; // f16
+    unsigned short *o; // f16, or bf16 with OUTPUT_BF16
     unsigned long long o_batch_stride, o_head_stride, o_row_stride; // in elements
     float *lse;                   // [batch][heads][lse_rows], or null
     const unsigned *query_starts; // with VARLEN: rows before each sequence, and all rows; batch strides are then 0

@@ -151,6 +151,21 @@ __device__ __forceinline__ unsigned short cvt_f16(float x)
     return code;
 }
 
+// Likewise in bf16.
+__device__ __forceinline__ unsigned cvt_bf16x2(float low, float high)
+{
+    unsigned pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
+__device__ __forceinline__ unsigned short cvt_bf16(float x)
+{
+    unsigned short code;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(code) : "f"(x));
+    return code;
+}
+
 // Eight bytes to global memory in one instruction.
 __device__ __forceinline__ void st_global_v2(void *to, unsigned x, unsigned y)
 {

@@ -10,6 +10,9 @@
 #ifndef LSE // also write the log-sum-exp of each row
 #define LSE 0
 #endif
+#ifndef OUTPUT_BF16 // O is bf16 instead of f16
+#define OUTPUT_BF16 0
+#endif
 #ifndef CAUSAL // query i sees keys up to i + keys - queries
 #define CAUSAL 0
 #endif

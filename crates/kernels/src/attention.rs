@@ -27,7 +27,7 @@ pub struct Addresses {
     pub k: (u64, u64),
     /// Codes and scales of V.
     pub v: (u64, u64),
-    /// The output, f16.
+    /// The output, f16 or bf16.
     pub o: u64,
     /// The log-sum-exp, f32, `[batch][heads][most queries]`, if the plan has one.
     pub lse: u64,
@@ -70,7 +70,7 @@ impl Workspace {
 }
 
 impl Addresses {
-    /// Kernels read 16 codes and store four sums of the workspace at once; O is stored at most four f16 at once so far.
+    /// Kernels read 16 codes and store four sums of the workspace at once; O is stored at most four elements at once so far.
     fn check<E>(&self, workspace: u64) -> Result<(), RunError<E>> {
         let all = [
             ("Q", self.q.0, 16),
@@ -95,7 +95,7 @@ impl Addresses {
 /// The output of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// O as f16 codes, in the layout of the request.
+    /// O as codes of the request's output format, in its layout.
     pub output: Vec<u16>,
     /// The log-sum-exp as f32 codes, `[batch][heads][most queries]`; 0 beyond the end of a sequence.
     pub lse: Option<Vec<u32>>,
@@ -258,7 +258,7 @@ impl<G: Gpu> Attention<G> {
             at.starts.0 = put(gpu, "query_starts", &starts(operands[0]), Use::Input)?.1;
             at.starts.1 = put(gpu, "key_starts", &starts(operands[1]), Use::Input)?.1;
         }
-        // Elements that a kernel does not write stay NaN, in f16 and f32, and show up in the output. A plan
+        // Elements that a kernel does not write stay NaN, in f16, bf16 and f32, and show up in the output. A plan
         // of several steps passes data through the workspace; in a plan of one step, the blocks share it.
         let last = self.plan.steps.len().saturating_sub(1);
         let (shared, read) = if last > 0 { (Use::Scratch, Use::Input) } else { (Use::Shared, Use::Shared) };

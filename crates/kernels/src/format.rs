@@ -1,4 +1,5 @@
-//! The 8-bit formats that attention reads: code to value and back, without scales.
+//! The 8-bit formats that attention reads, code to value and back, without scales; the 16-bit formats that it
+//! writes.
 
 #![expect(
     clippy::as_conversions,
@@ -8,6 +9,10 @@
 )]
 
 use std::fmt;
+use warpproof_sim::num::Rounding;
+use warpproof_sim::num::convert::{
+    cvt_bf16_f32, cvt_bf16_f64, cvt_f16_f32, cvt_f16_f64, cvt_f32_bf16, cvt_f32_f16,
+};
 use warpproof_sim::num::fp8::{Fp8, cvt_f32_fp8, cvt_fp8_f32};
 
 /// An 8-bit format.
@@ -70,6 +75,60 @@ impl Format {
             Format::E5m2 => Some(Fp8::E5m2),
             Format::Linear8 => None,
         }
+    }
+}
+
+/// The format of the output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OutputFormat {
+    /// 5 exponent bits, 10 fraction bits.
+    #[default]
+    F16,
+    /// 8 exponent bits, 7 fraction bits: the range of f32.
+    Bf16,
+}
+
+impl OutputFormat {
+    /// The value of a code, exactly.
+    pub fn decode(self, code: u16) -> f64 {
+        f64::from(f32::from_bits(match self {
+            OutputFormat::F16 => cvt_f32_f16(code),
+            OutputFormat::Bf16 => cvt_f32_bf16(code),
+        }))
+    }
+
+    /// The code nearest to a value, ties to even.
+    pub fn encode(self, value: f64) -> u16 {
+        match self {
+            OutputFormat::F16 => cvt_f16_f64(value.to_bits(), Rounding::Rn),
+            OutputFormat::Bf16 => cvt_bf16_f64(value.to_bits(), Rounding::Rn),
+        }
+    }
+
+    /// As [`OutputFormat::encode`], as the kernels convert: NaN becomes the format's own.
+    pub(crate) fn encode_f32(self, value: f32) -> u16 {
+        match self {
+            OutputFormat::F16 => cvt_f16_f32(value.to_bits(), Rounding::Rn, false),
+            OutputFormat::Bf16 => cvt_bf16_f32(value.to_bits(), Rounding::Rn, false),
+        }
+    }
+
+    /// At most half a step of the format at a magnitude.
+    pub(crate) fn half_step(self, magnitude: f64) -> f64 {
+        let (relative, floor) = match self {
+            OutputFormat::F16 => (-11, -25),
+            OutputFormat::Bf16 => (-8, -134),
+        };
+        (magnitude * 2f64.powi(relative)).max(2f64.powi(floor))
+    }
+}
+
+impl fmt::Display for OutputFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            OutputFormat::F16 => "f16",
+            OutputFormat::Bf16 => "bf16",
+        })
     }
 }
 

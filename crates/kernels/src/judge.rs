@@ -8,8 +8,9 @@ use crate::ladder::precision;
 use crate::oracle::bitwise::{self, Bits, Unfit};
 use crate::oracle::exact::{self, Exact};
 use crate::plan::{Plan, Request};
+use crate::tolerance::Precision;
 use warpproof_tolerance::Judgement;
-use warpproof_tolerance::error::Errors;
+use warpproof_tolerance::error::{Errors, NonFinite};
 
 /// The oracles' results for one plan and its inputs.
 #[derive(Clone, Debug)]
@@ -76,6 +77,11 @@ impl Request {
             key_layout: self.layout,
         }
     }
+
+    /// The exact attention of this request, without a tolerance.
+    pub(crate) fn options(&self) -> exact::Options {
+        exact::Options { layout: self.layout, scale: self.softmax_scale, ..exact::Options::default() }
+    }
 }
 
 impl Plan {
@@ -84,10 +90,8 @@ impl Plan {
         let request = &self.request;
         let arithmetic = self.arithmetic();
         let options = exact::Options {
-            layout: request.layout,
-            scale: request.softmax_scale,
-            precision: Some(precision(&arithmetic, request.format)),
-            ..exact::Options::default()
+            precision: Some(Precision { output: request.output, ..precision(&arithmetic, request.format) }),
+            ..request.options()
         };
         exact::attention(inputs, request.mask, &options).map_err(NoVerdict::Inputs)
     }
@@ -104,6 +108,7 @@ impl Plan {
             v: &inputs.v,
             o_layout: request.layout,
             parts: self.tiles_apart(),
+            output: request.output,
         };
         let arithmetic = self.arithmetic();
         bitwise::attention(&problem, &arithmetic).map_err(NoVerdict::Bits)
@@ -138,7 +143,8 @@ pub fn judge(exact: &Exact, bits: &Bits, lse: bool, answer: &Answer) -> Verdict 
             lse_outside: 0,
         };
     };
-    let errors = Errors::of(&answer.output, &exact.output, exact.rows.dim, tolerance);
+    let got = |at: usize| answer.output.get(at).map(|code| bits.format.decode(*code));
+    let errors = Errors::measure(got, &exact.output, exact.rows.dim, tolerance, NonFinite::Refuse);
     let (mut other_lse_bits, mut lse_outside) = (0, 0);
     if lse || answer.lse.is_some() {
         let lse = answer.lse.as_deref().unwrap_or_default();

@@ -1,6 +1,6 @@
 //! The ladder: every kernel variant ("rung"), its one change over the rung before, and its features.
 
-use crate::format::Format;
+use crate::format::{Format, OutputFormat};
 use crate::oracle::bitwise::{Arithmetic, Scores, Values};
 use crate::tolerance::{InputPrecision, PFormat, Precision, ScorePrecision, ValueChain};
 
@@ -69,6 +69,8 @@ pub enum Feature {
     Lse,
     /// Keys spread over several blocks.
     Split,
+    /// The output in bf16.
+    Bf16,
 }
 
 /// A macro with the value 0 or 1 that changes a kernel.
@@ -139,6 +141,14 @@ const N5: Rung = Rung {
     source: "n5.cu",
     settings: &[("USE_SMEM_SWIZZLE_XOR", "1")],
     toggles: &[SWIZZLE],
+    features: &[
+        Feature::Causal,
+        Feature::Varlen,
+        Feature::FineScales,
+        Feature::Lse,
+        Feature::Split,
+        Feature::Bf16,
+    ],
     cut: Cut::Streamed,
     arithmetic: Arithmetic::N5,
     ..N4
@@ -311,7 +321,7 @@ impl Rung {
     }
 }
 
-/// Where a kernel with this arithmetic rounds, for inputs of a format.
+/// Where a kernel with this arithmetic rounds, for inputs of a format and an output in f16.
 pub fn precision(arithmetic: &Arithmetic, format: Format) -> Precision {
     Precision {
         inputs: if format == Format::Linear8 { InputPrecision::F16 } else { InputPrecision::Exact },
@@ -331,6 +341,7 @@ pub fn precision(arithmetic: &Arithmetic, format: Format) -> Precision {
             Values::Fp8 { two_level: true } => ValueChain::Fp8Promoted,
             Values::Fp8 { two_level: false } => ValueChain::Fp8Single,
         },
+        output: OutputFormat::F16,
     }
 }
 

@@ -33,7 +33,7 @@
 //! Modules, from the request to the verdict:
 //!
 //! - [`problem`]: sizes, masks, layouts, which elements share a scale
-//! - [`format`](mod@format): the 8-bit formats, code to value and back
+//! - [`format`](mod@format): the 8-bit formats of inputs and the 16-bit formats of outputs, code to value and back
 //! - [`tensor`]: codes with their scales, and quantization
 //! - [`quantize`]: the same quantization on a GPU, from f16, bf16 or f32, with smoothing
 //! - [`unsmooth`]: corrects the log-sum-exp of attention over smoothed keys
@@ -74,7 +74,7 @@ pub mod tolerance;
 pub mod unsmooth;
 
 pub use attention::{Addresses, Answer, Attention, RunError};
-pub use format::Format;
+pub use format::{Format, OutputFormat};
 pub use inputs::Inputs;
 pub use judge::{Oracles, Verdict};
 pub use plan::{Plan, PlanError, Request, Scales, Splits};

@@ -1,12 +1,13 @@
 //! Deliberately wrong outputs. A test that accepts one of them is too weak.
 
+use crate::format::OutputFormat;
 use crate::inputs::{Inconsistent, Inputs};
 use crate::oracle::exact::{self, Options};
+use crate::plan::Request;
 use crate::problem::{BLOCK_ROWS, Layout, Mask};
 use crate::tensor::each_row;
 use std::fmt;
 use std::ops::Range;
-use warpproof_sim::num::{Rounding, convert::cvt_f16_f64};
 
 /// A kernel that does not compute attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,12 +31,28 @@ impl Null {
 
     /// The bits of the null kernel's f16 output.
     pub fn output(self, inputs: &Inputs, mask: Mask, layout: Layout) -> Result<Vec<u16>, Inconsistent> {
+        let plain = Options { layout, ..Options::default() };
+        self.codes(inputs, mask, &plain, OutputFormat::F16)
+    }
+
+    /// The bits of the null kernel's output for a request.
+    pub fn answer(self, request: &Request, inputs: &Inputs) -> Result<Vec<u16>, Inconsistent> {
+        self.codes(inputs, request.mask, &request.options(), request.output)
+    }
+
+    fn codes(
+        self,
+        inputs: &Inputs,
+        mask: Mask,
+        options: &Options,
+        format: OutputFormat,
+    ) -> Result<Vec<u16>, Inconsistent> {
         inputs.check()?;
-        let rows = inputs.shape.query_rows(layout);
+        let rows = inputs.shape.query_rows(options.layout);
         let attend = |options| exact::attention(inputs, mask, &options).map(|exact| exact.output);
         let values = match self {
             Null::Zeros => vec![0.0; rows.elements()],
-            Null::MeanOfV => attend(Options { layout, scale: Some(0.0), ..Options::default() })?,
+            Null::MeanOfV => attend(Options { scale: Some(0.0), ..*options })?,
             Null::CopyOfQ => {
                 let q = inputs.q.dequantize();
                 let mut values = vec![0.0; rows.elements()];
@@ -45,10 +62,10 @@ impl Null {
                 }
                 values
             }
-            Null::TileSkipped => attend(Options { layout, skip: Some(middle_tile), ..Options::default() })?,
-            Null::TailSkipped => attend(Options { layout, skip: Some(last_tile), ..Options::default() })?,
+            Null::TileSkipped => attend(Options { skip: Some(middle_tile), ..*options })?,
+            Null::TailSkipped => attend(Options { skip: Some(last_tile), ..*options })?,
         };
-        Ok(values.iter().map(|value| cvt_f16_f64(value.to_bits(), Rounding::Rn)).collect())
+        Ok(values.into_iter().map(|value| format.encode(value)).collect())
     }
 
     /// Whether the null output happens to be correct: if every query sees at most one key, the mean of V is

@@ -8,7 +8,7 @@ use warpproof_toolchain::{CompileError, CompileOptions, Source, Toolchain};
 
 use crate::dispatch;
 use crate::fit::Fit;
-use crate::format::Format;
+use crate::format::{Format, OutputFormat};
 use crate::ladder::{self, Cut, Feature, LADDER, Rung};
 use crate::oracle::bitwise::{Arithmetic, Parts};
 use crate::params::{Operand, Params, Strides, narrow};
@@ -30,6 +30,8 @@ pub struct Request {
     pub scales: Scales,
     /// Order of the axes of Q, K, V and O.
     pub layout: Layout,
+    /// Format of O.
+    pub output: OutputFormat,
     /// Also write the log-sum-exp of each row.
     pub lse: bool,
     /// Factor of the scores; `None`: 1/√D.
@@ -83,6 +85,7 @@ impl Request {
             format: Format::E4m3,
             scales: Scales::all(Granularity::Head),
             layout: Layout::Bhsd,
+            output: OutputFormat::F16,
             lse: false,
             softmax_scale: None,
             rung: None,
@@ -470,6 +473,9 @@ fn missing(rung: &Rung, request: &Request) -> Option<String> {
     if request.lse && !rung.can(Feature::Lse) {
         return Some("the log-sum-exp".into());
     }
+    if request.output == OutputFormat::Bf16 && !rung.can(Feature::Bf16) {
+        return Some("outputs in bf16".into());
+    }
     if let Some((name, _)) = unknown {
         return Some(format!("toggle {name}"));
     }
@@ -509,6 +515,7 @@ fn defines(request: &Request, rung: &Rung, varlen: bool) -> Vec<String> {
         ("CAUSAL", request.mask == Mask::Causal),
         ("VARLEN", varlen),
         ("LSE", request.lse),
+        ("OUTPUT_BF16", request.output == OutputFormat::Bf16),
         ("FORMAT_E5M2", request.format == Format::E5m2),
         ("Q_SCALES", matches!(request.scales.q, Granularity::Block | Granularity::Row)),
     ] {

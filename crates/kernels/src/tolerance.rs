@@ -55,7 +55,7 @@
 //! **4. V, where it is dequantized to f16**: a relative error of at most 2^-11 that is the same whenever a code recurs, and
 //! so does not average out: B₄ = 2^-11 Σ p_j |v_jd| / l.
 //!
-//! **5. The output in f16**: half a step is w = max(2^-11 |o|, 2^-25), V₅ = w²/3.
+//! **5. The output.** Half a step is w = max(2^-11 |o|, 2^-25) in f16 and w = max(2^-8 |o|, 2^-134) in bf16, V₅ = w²/3.
 //!
 //! # The limits
 //!
@@ -68,7 +68,7 @@
 //!   rmse ≤ √(that / R) + rms(B).
 //! - Bias: the mean error of a row is Σ δ_j v̄_j / l with v̄_j the mean of V's row, so its variance is that of above with
 //!   v̄_j for v_jd; what is rounded for each element counts as if it agreed within a row. Rows are independent: SE² =
-//!   Σ Var_r / R². |bias| ≤ mean B + |mean (f16(o) − o)| + 6 SE, where the middle term is there because roundings of
+//!   Σ Var_r / R². |bias| ≤ mean B + |mean (rounded o − o)| + 6 SE, where the middle term is there because roundings of
 //!   the same few outputs recur, as they do with one key.
 //!
 //! Errors of mean zero in each row leave a large common part where V has a mean:
@@ -82,6 +82,7 @@
     reason = "counts and limits as floating-point numbers, small enough to be exact enough"
 )]
 
+use crate::format::OutputFormat;
 use std::f64::consts::LN_2;
 use warpproof_tolerance::CONFIDENCE;
 
@@ -96,6 +97,8 @@ pub struct Precision {
     pub p: PFormat,
     /// The product of weights and V.
     pub chain: ValueChain,
+    /// The format of the output.
+    pub output: OutputFormat,
 }
 
 /// How inputs reach the products.
@@ -189,6 +192,8 @@ pub(crate) struct RowModel {
     pub(crate) shrink: f64,
     /// The relative error of V.
     pub(crate) value: f64,
+    /// The format of the output.
+    pub(crate) format: OutputFormat,
 }
 
 impl Precision {
@@ -226,6 +231,7 @@ impl Precision {
             sum_variance: sum_variance + keys * unit(24) / 3.0,
             shrink: shrink * f64::midpoint(steps, 1.0) + self.p.gain(),
             value,
+            format: self.output,
         }
     }
 }
@@ -266,7 +272,7 @@ impl RowModel {
     pub(crate) fn element(&self, sums: &Sums) -> Element {
         let deviations = (2.0 * CONFIDENCE).sqrt();
         let output = sums.output.abs();
-        let half_step = (output * 2f64.powi(-11)).max(2f64.powi(-25));
+        let half_step = self.format.half_step(output);
         let weights = sums.steps_squared / 3.0;
         let scores = self.score.powi(2) * sums.scatter;
         let sum = self.sum_variance * (sums.squares + output.powi(2));

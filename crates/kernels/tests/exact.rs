@@ -172,12 +172,14 @@ fn inputs_that_do_not_fit_are_refused() {
 #[test]
 #[ignore = "a benchmark"]
 fn time_of_the_oracle() {
+    use warpproof_kernels::format::OutputFormat;
     use warpproof_kernels::tolerance::{InputPrecision, PFormat, Precision, ScorePrecision, ValueChain};
     let precision = Precision {
         inputs: InputPrecision::Exact,
         scores: ScorePrecision::Fp8Tensor,
         p: PFormat::E4m3,
         chain: ValueChain::Fp8Promoted,
+        output: OutputFormat::F16,
     };
     let inputs = generate(&Shape::equal(1, 8, 2048, 64), Distribution::Normal, 1, Spec::default());
     for precision in [None, Some(precision)] {

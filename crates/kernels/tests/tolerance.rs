@@ -8,7 +8,7 @@
 )]
 #![expect(clippy::print_stdout, reason = "numbers that are shown when a test fails or with --nocapture")]
 
-use warpproof_kernels::format::Format;
+use warpproof_kernels::format::{Format, OutputFormat};
 use warpproof_kernels::inputs::{Distribution, Inputs, Spec, generate};
 use warpproof_kernels::null::Null;
 use warpproof_kernels::oracle::exact::{Exact, Options, attention};
@@ -28,6 +28,7 @@ const FP8: Precision = Precision {
     scores: ScorePrecision::Fp8Tensor,
     p: PFormat::E4m3,
     chain: ValueChain::Fp8Promoted,
+    output: OutputFormat::F16,
 };
 const FP8_SINGLE: Precision = Precision { chain: ValueChain::Fp8Single, ..FP8 };
 const F16: Precision = Precision {
@@ -35,12 +36,14 @@ const F16: Precision = Precision {
     scores: ScorePrecision::F16Tensor,
     p: PFormat::F16,
     chain: ValueChain::F16Tensor,
+    output: OutputFormat::F16,
 };
 const F32: Precision = Precision {
     inputs: InputPrecision::Exact,
     scores: ScorePrecision::Chain,
     p: PFormat::F32,
     chain: ValueChain::F32,
+    output: OutputFormat::F16,
 };
 const LINEAR: Precision = Precision { inputs: InputPrecision::F16, scores: ScorePrecision::Chain, ..F16 };
 const ALL: [Precision; 5] = [FP8, FP8_SINGLE, F16, F32, LINEAR];

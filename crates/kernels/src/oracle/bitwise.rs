@@ -20,7 +20,7 @@ mod rows;
 mod tests;
 
 use super::parallel;
-use crate::format::Format;
+use crate::format::{Format, OutputFormat};
 use crate::inputs::{Inconsistent, consistent};
 use crate::problem::{BLOCK_ROWS, Granularity, Layout, Mask, Shape};
 use crate::stream_k::StreamK;
@@ -50,6 +50,8 @@ pub struct Problem<'a> {
     pub o_layout: Layout,
     /// How the keys of a row are divided.
     pub parts: Parts,
+    /// The format of the output.
+    pub output: OutputFormat,
 }
 
 /// How the keys of a row are divided. Parts are computed separately and merged in the order of the keys.
@@ -229,7 +231,9 @@ impl Arithmetic {
 /// The bits of the results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bits {
-    /// The output as f16, with rows at the offsets of [`Shape::query_rows`].
+    /// The format of the output.
+    pub format: OutputFormat,
+    /// The output's codes, with rows at the offsets of [`Shape::query_rows`].
     pub output: Vec<u16>,
     /// The log-sum-exp of the scores as f32, `[batch][head][row]`, shorter sequences padded with +0.
     pub lse: Vec<u32>,
@@ -382,7 +386,7 @@ fn compute<S: Core, V: Core>(problem: &Problem<'_>, arithmetic: &Arithmetic, cor
         output[first..first + shape.dim].copy_from_slice(&row.output);
         lse[(row.batch * shape.heads + row.head) * longest + row.row] = row.lse;
     }
-    Bits { output, lse }
+    Bits { format: problem.output, output, lse }
 }
 
 /// Computes the rows of an item.
@@ -425,7 +429,7 @@ fn finish<S: Core, V: Core>(
             batch: item.batch,
             head,
             row,
-            output: state.output(lane, keys.v_scale, arithmetic.exponent).collect(),
+            output: state.output(lane, keys.v_scale, arithmetic.exponent, problem.output).collect(),
             lse: state.lse(lane, arithmetic.shift),
         }));
     }

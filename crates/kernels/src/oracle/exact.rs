@@ -21,8 +21,6 @@ use crate::tensor::Quantized;
 use crate::tolerance::{PFormat, Precision, RowModel, ScoreSizes, Sums, lse_limit};
 use std::f64::consts::LOG2_E;
 use std::ops::Range;
-use warpproof_sim::num::{Rounding, convert::cvt_f16_f64};
-use warpproof_tolerance::error::decode;
 use warpproof_tolerance::{RowMoments, Tolerance};
 
 /// The format of the weights when they are multiplied with V; the sum in the denominator uses the uncast
@@ -453,7 +451,7 @@ impl RowProducts {
             moments.variance += element.variance / count;
             moments.systematic += element.systematic / count;
             moments.systematic_squared += element.systematic.powi(2) / count;
-            let rounded = decode(cvt_f16_f64(output.to_bits(), Rounding::Rn));
+            let rounded = model.format.decode(model.format.encode(output));
             moments.rounding += (rounded - output) / count;
             own += element.own / count;
         }

@@ -3,10 +3,9 @@
 use super::keys::{Keys, TileScales};
 use super::product::{Core, ROWS, Row, SIDE, Tall};
 use super::{Arithmetic, Combine, Division, Exponent, Lanes, Sum, Values};
+use crate::format::OutputFormat;
 use std::ops::Range;
-use warpproof_sim::num::Rounding;
 use warpproof_sim::num::approx::{ex2_approx_f32, lg2_approx_f32, rcp_approx_f32};
-use warpproof_sim::num::convert::cvt_f16_f32;
 use warpproof_sim::num::float::NAN_F32;
 use warpproof_sim::simd::{Level, Vectorized};
 
@@ -328,8 +327,14 @@ impl State {
         all
     }
 
-    /// The output of a row, one f16 per element.
-    pub(super) fn output(&self, row: usize, v_scale: f32, exponent: Exponent) -> impl Iterator<Item = u16> {
+    /// The output of a row, one code per element.
+    pub(super) fn output(
+        &self,
+        row: usize,
+        v_scale: f32,
+        exponent: Exponent,
+        format: OutputFormat,
+    ) -> impl Iterator<Item = u16> {
         let sum = self.sum[0].get(row).copied().unwrap_or(0.0);
         let reciprocal = match exponent {
             Exponent::Difference => 1.0 / sum,
@@ -338,7 +343,7 @@ impl State {
         let factor = reciprocal * v_scale;
         self.accumulator.as_flattened().iter().map(move |column| {
             let value = column.get(row).copied().unwrap_or(0.0) * factor;
-            if sum == 0.0 { 0 } else { cvt_f16_f32(value.to_bits(), Rounding::Rn, false) }
+            if sum == 0.0 { 0 } else { format.encode_f32(value) }
         })
     }
 

@@ -227,6 +227,7 @@ impl Case {
             v: &self.v,
             o_layout: self.o_layout,
             parts: self.parts,
+            output: OutputFormat::F16,
         }
     }
 

@@ -1,0 +1,147 @@
+//! Options beyond the mask, on the software GPU: checks report nothing, errors are within the tolerance, the
+//! bits equal the oracle's, and outputs that ignore an option are refused.
+#![expect(clippy::unwrap_used, reason = "a test fails at the first error")]
+
+#[expect(dead_code, reason = "used by other tests")]
+mod study;
+
+use std::collections::BTreeSet;
+
+use study::{Case, l4, lengths, toolchain};
+use warpproof_kernels::Answer;
+use warpproof_kernels::format::OutputFormat;
+use warpproof_kernels::inputs::{Distribution, generate};
+use warpproof_kernels::null::Null;
+use warpproof_kernels::plan::{Plan, Request, Scales, Splits};
+use warpproof_kernels::problem::{Granularity, Layout, Mask, Shape};
+
+/// Two query heads for each key head, 33 queries against 97 keys.
+fn grouped() -> Shape {
+    Shape { heads: 4, kv_heads: 2, dim: 64, sequences: vec![lengths(33, 97)] }
+}
+
+fn packed() -> Shape {
+    let sequences = vec![lengths(5, 70), lengths(80, 3), lengths(1, 200), lengths(7, 0)];
+    Shape { sequences, ..grouped() }
+}
+
+/// Two queries against split keys.
+fn decode(keys: usize) -> Request {
+    let shape = Shape { sequences: vec![lengths(2, keys); 2], ..grouped() };
+    Request { splits: Splits::Count(3), lse: true, ..Request::new(shape) }
+}
+
+/// The requests that every option is combined with: tails, shared key heads, different lengths, masks, scales
+/// of rows, long rows, and split keys.
+fn combinations() -> Vec<Request> {
+    let scales = |granularity| Scales::all(granularity);
+    let long = Shape { dim: 128, ..grouped() };
+    let packed_decode =
+        Shape { sequences: vec![lengths(1, 300), lengths(2, 30), lengths(1, 0)], ..long.clone() };
+    vec![
+        Request { lse: true, ..Request::new(grouped()) },
+        Request { mask: Mask::Causal, scales: scales(Granularity::Row), ..Request::new(long) },
+        Request {
+            mask: Mask::Causal,
+            layout: Layout::Bshd,
+            lse: true,
+            scales: scales(Granularity::Block),
+            ..Request::new(packed())
+        },
+        Request { layout: Layout::Bshd, rung: Some("n5".to_owned()), ..Request::new(packed()) },
+        decode(300),
+        Request { mask: Mask::Causal, scales: scales(Granularity::Row), ..decode(140) },
+        Request { layout: Layout::Bshd, lse: true, ..Request::new(packed_decode) },
+    ]
+}
+
+/// Whether the tolerance of a request refuses an output, for some distribution.
+fn refused(request: &Request, output: impl Fn(&warpproof_kernels::Inputs) -> Vec<u16>) -> bool {
+    let plan = Plan::new(request, l4()).unwrap();
+    Distribution::ALL.into_iter().any(|distribution| {
+        let inputs = generate(&request.shape, distribution, 3, request.spec());
+        let oracles = plan.oracles(&inputs).unwrap();
+        let answer = Answer { output: output(&inputs), lse: None };
+        let right = Answer { output: oracles.bits.output.clone(), lse: Some(oracles.bits.lse.clone()) };
+        assert!(oracles.judge(&right).judgement.passed, "{distribution}");
+        !oracles.judge(&answer).judgement.passed
+    })
+}
+
+/// Runs a request, then checks that the tolerance refuses null outputs, and the right output of `without`.
+fn holds(request: &Request, without: Option<&Request>) {
+    Case::of(request.clone()).run();
+    for null in Null::ALL {
+        assert!(refused(request, |inputs| null.answer(request, inputs).unwrap()), "{null} {request:?}");
+    }
+    if let Some(without) = without {
+        let other = |inputs: &warpproof_kernels::Inputs| {
+            let exact = Plan::new(without, l4()).unwrap().exact(inputs).unwrap();
+            exact.output.iter().map(|value| request.output.encode(*value)).collect()
+        };
+        assert!(refused(request, other), "the option is ignored: {request:?}");
+    }
+}
+
+#[test]
+fn outputs_in_bf16() {
+    for request in combinations() {
+        holds(&Request { output: OutputFormat::Bf16, ..request }, None);
+    }
+}
+
+#[test]
+fn outputs_in_bf16_on_the_rungs_of_the_family() {
+    for id in ["n5", "n6", "n7", "n8", "n9"] {
+        let shape = Shape::equal(1, 2, 100, 64);
+        let request =
+            Request { rung: Some(id.to_owned()), output: OutputFormat::Bf16, ..Request::new(shape) };
+        Case::of(request).on(study::one_multiprocessor()).run();
+    }
+}
+
+#[test]
+fn codes_of_the_other_output_format_are_refused() {
+    for (output, other) in [(OutputFormat::F16, OutputFormat::Bf16), (OutputFormat::Bf16, OutputFormat::F16)]
+    {
+        let request = Request { output, ..Request::new(grouped()) };
+        let wrong = Request { output: other, ..request.clone() };
+        let plan = Plan::new(&wrong, l4()).unwrap();
+        assert!(refused(&request, |inputs| plan.bits(inputs).unwrap().output));
+    }
+}
+
+/// Requests with every option, of both row lengths.
+fn with_options() -> Vec<Request> {
+    let bf16 = |request| Request { output: OutputFormat::Bf16, ..request };
+    let both = combinations().into_iter().flat_map(|request| {
+        let other = Shape { dim: 192 - request.shape.dim, ..request.shape.clone() };
+        [Request { shape: other, ..request.clone() }, request]
+    });
+    both.map(bf16).collect()
+}
+
+#[test]
+fn options_neither_spill_nor_use_the_stack() {
+    let Some(toolchain) = toolchain() else { return };
+    let mut known = BTreeSet::new();
+    for request in with_options() {
+        let plan = Plan::new(&request, l4()).unwrap();
+        if !known.insert(plan.defines.clone()) {
+            continue;
+        }
+        let ptx = plan.compile(toolchain).unwrap();
+        for used in toolchain.ptxas(&ptx, &plan.arch, &[]).unwrap().resources {
+            let all = (used.spill_stores, used.spill_loads, used.stack_frame);
+            assert_eq!(all, (0, 0, 0), "{} {:?}", used.kernel, plan.defines);
+        }
+    }
+}
+
+#[test]
+fn rungs_without_an_option_refuse_it() {
+    let with = |id: &str| Request { rung: Some(id.to_owned()), ..Request::new(grouped()) };
+    let refused = |request: Request| Plan::new(&request, l4()).unwrap_err().to_string();
+    let bf16 = Request { output: OutputFormat::Bf16, ..with("n4") };
+    assert_eq!(refused(bf16), "rung n4-mma-fp8 does not support outputs in bf16");
+}
