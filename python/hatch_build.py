@@ -25,7 +25,7 @@ class Version(MetadataHookInterface):
 
 
 class Programs(BuildHookInterface[Any]):
-    """Puts `warpproof` and `libcuda.so.1` into the package.
+    """Puts `warpproof`, `libcuda.so.1` and `libwarpproof_attention.so` into the package.
 
     WARPPROOF_PROGRAMS names the directory that has them. WARPPROOF_WHEEL_TAG is the platform for which they were built, such as
     manylinux_2_28_x86_64. `cargo xtask python` and `cargo xtask dist` set both.
@@ -40,7 +40,7 @@ class Programs(BuildHookInterface[Any]):
         tag = os.environ.get("WARPPROOF_WHEEL_TAG", "")
         if not tag or not (programs / "warpproof").is_file():
             raise RuntimeError("build the wheel with `cargo xtask dist` or `cargo xtask python`, which build the programs first")
-        for name in ("warpproof", "libcuda.so.1"):
+        for name in ("warpproof", "libcuda.so.1", "libwarpproof_attention.so"):
             build_data["force_include"][str(programs / name)] = f"warpproof/_bin/{name}"
         # Licenses of the crates in the programs; `cargo xtask python`, whose wheel is not distributed, has none.
         if (programs / "LICENSE-THIRD-PARTY").is_file():

@@ -10,10 +10,11 @@ use std::thread;
 
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
-use warpproof_attention::{catalog, image};
-use warpproof_kernels::Plan;
+use warpproof_attention::catalog::{self, Kernels};
+use warpproof_attention::image;
+use warpproof_kernels::source;
 use warpproof_model::Device;
-use warpproof_toolchain::{CompileOptions, Options, Toolchain};
+use warpproof_toolchain::{CompileOptions, Options, Source, Toolchain};
 
 use crate::{cores, root};
 
@@ -31,10 +32,10 @@ type Images = (Vec<u8>, Vec<u8>);
 pub(crate) fn run(bless: bool) -> Result<(), String> {
     let toolchain = Toolchain::find(&Options::from_env().with_cuda(12)).map_err(|error| error.to_string())?;
     let device = Device::named("l4").ok_or("the L4 is not in the device table")?;
-    let plans = catalog::kernels(device).map_err(|error| error.to_string())?;
-    let images = compile(&plans, &toolchain)?;
-    let (index, code) = files(&plans, &images);
-    println!("kernels: {} kernels, {} KB", plans.len(), code.len() / 1024);
+    let all = catalog::kernels(device).map_err(|error| error.to_string())?;
+    let images = compile(&all, &toolchain)?;
+    let (index, code) = files(&all, &images);
+    println!("kernels: {} kernels, {} KB", all.len(), code.len() / 1024);
     for (file, bytes) in [(INDEX, index.as_bytes()), (CODE, &code)] {
         let path = root().join(file);
         if bless {
@@ -46,35 +47,36 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// The images of each plan, in their order.
-fn compile(plans: &[Plan], toolchain: &Toolchain) -> Result<Vec<Images>, String> {
+/// The images of each module, in their order.
+fn compile(all: &[Kernels], toolchain: &Toolchain) -> Result<Vec<Images>, String> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut done = Vec::new();
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(plan) = plans.get(number) else { return Ok(done) };
-            let images = one(plan, toolchain).map_err(|error| format!("{}: {error}", catalog::name(plan)))?;
+            let Some(kernels) = all.get(number) else { return Ok(done) };
+            let images = one(kernels, toolchain).map_err(|error| format!("{}: {error}", kernels.name()))?;
             done.push((number, images));
         }
     };
-    let mut all = thread::scope(|scope| {
+    let mut made = thread::scope(|scope| {
         let threads: Vec<_> = (0..cores()).map(|_| scope.spawn(work)).collect();
-        let mut all = Vec::new();
+        let mut made = Vec::new();
         for thread in threads {
             let done: Result<Vec<(usize, Images)>, String> =
                 thread.join().unwrap_or_else(|_| Err("a thread panicked".to_owned()));
-            all.extend(done?);
+            made.extend(done?);
         }
-        Ok::<_, String>(all)
+        Ok::<_, String>(made)
     })?;
-    all.sort_by_key(|(number, _)| *number);
-    Ok(all.into_iter().map(|(_, images)| images).collect())
+    made.sort_by_key(|(number, _)| *number);
+    Ok(made.into_iter().map(|(_, images)| images).collect())
 }
 
-fn one(plan: &Plan, toolchain: &Toolchain) -> Result<Images, String> {
-    let source = plan.source().ok_or("it has no source")?;
-    let options = CompileOptions { line_info: false, ..plan.options() };
+fn one(kernels: &Kernels, toolchain: &Toolchain) -> Result<Images, String> {
+    let text = source::expanded(kernels.source).ok_or("there is no such source")?;
+    let options = CompileOptions { line_info: false, ..source::options(&kernels.defines, ARCH) };
+    let source = Source::new(kernels.source, text);
     let ptx = lowered(&toolchain.compile(&source, &options).map_err(|error| error.to_string())?.ptx)?;
     let cubin = toolchain.ptxas(&ptx, ARCH, &[]).map_err(|error| error.to_string())?.cubin;
     Ok((pack(&cubin)?, pack(ptx.as_bytes())?))
@@ -102,11 +104,11 @@ fn pack(bytes: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// The index, and the file that it refers to.
-fn files(plans: &[Plan], images: &[Images]) -> (String, Vec<u8>) {
+fn files(all: &[Kernels], images: &[Images]) -> (String, Vec<u8>) {
     let mut index = format!("{}\n", image::HEADER);
     let mut code = Vec::new();
-    for (plan, (cubin, ptx)) in plans.iter().zip(images) {
-        index.push_str(&catalog::name(plan));
+    for (kernels, (cubin, ptx)) in all.iter().zip(images) {
+        index.push_str(&kernels.name());
         for image in [cubin, ptx] {
             index.push_str(&format!(",{},{}", code.len(), image.len()));
             code.extend_from_slice(image);

@@ -13,6 +13,7 @@ use std::{
 use clap::{Parser, Subcommand};
 
 mod attention;
+mod attention_library;
 mod bench;
 mod book;
 mod ci;
@@ -147,6 +148,9 @@ tasks! {
         #[arg(long)]
         bless: bool,
     } => rungs::run(bless),
+
+    /// Call the attention library from C, Rust and PyTorch on the software GPU, and compare it with the oracles
+    AttentionLibrary {} => attention_library::run(),
 
     /// Compile the kernels of the attention library; compare its files
     Kernels {

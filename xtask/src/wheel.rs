@@ -11,8 +11,11 @@ use std::{
 use crate::root;
 
 /// The programs of the wheel: the file that cargo builds, and its name in the wheel.
-pub(crate) const PROGRAMS: [(&str, &str); 2] =
-    [("warpproof", "warpproof"), ("libwarpproof_cuda.so", "libcuda.so.1")];
+pub(crate) const PROGRAMS: [(&str, &str); 3] = [
+    ("warpproof", "warpproof"),
+    ("libwarpproof_cuda.so", "libcuda.so.1"),
+    ("libwarpproof_attention.so", "libwarpproof_attention.so"),
+];
 /// What builds the wheel.
 pub(crate) const BUILDERS: [&str; 2] = ["build==1.6.1", "hatchling==1.33.0"];
 /// The largest wheel, in bytes.

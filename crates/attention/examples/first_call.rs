@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let shape =
         Shape { heads: 4, kv_heads: 2, dim: 64, sequences: vec![Lengths { queries: ROWS, keys: ROWS }; BATCH] };
     let request = Request { mask: Mask::Causal, layout: Layout::Bshd, ..Request::new(shape.clone()) };
-    let prepared = Prepared::new(&request)?;
+    let prepared = Prepared::new(request)?;
 
     let elements = |heads: usize| BATCH * ROWS * heads * shape.dim;
     let tensor = |heads: usize, seed: u32| stream.clone_htod(&codes(seed, elements(heads)));

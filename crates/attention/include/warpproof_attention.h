@@ -25,8 +25,10 @@ typedef enum {
     WPA_INTERNAL = 4     /* a bug in the library */
 } wpa_status;
 
-/* Types of Q, K and V. */
-enum { WPA_E4M3 = 0, WPA_E5M2 = 1 };
+/* Types of Q, K and V: codes with scales, or values, which each run quantizes to e4m3. */
+enum { WPA_E4M3 = 0, WPA_E5M2 = 1, WPA_VALUES_F16 = 2, WPA_VALUES_BF16 = 3 };
+/* Types of O. */
+enum { WPA_O_F16 = 0, WPA_O_BF16 = 1 };
 /* Which elements share a scale: those of a head, or of 64 rows of a head. */
 enum { WPA_SCALES_HEAD = 0, WPA_SCALES_BLOCK = 1 };
 
@@ -37,16 +39,19 @@ typedef struct {
     uint32_t heads, kv_heads;   /* query head h reads key head h / (heads / kv_heads) */
     uint32_t head_dim;          /* elements of a row: 64 or 128 */
     uint32_t queries, keys;     /* of each sequence; with lengths_on_device, the most of any */
-    uint32_t input;             /* WPA_E4M3 or WPA_E5M2 */
+    uint32_t input;             /* WPA_E4M3, WPA_E5M2, WPA_VALUES_F16 or WPA_VALUES_BF16 */
     uint32_t scales;            /* WPA_SCALES_HEAD or WPA_SCALES_BLOCK */
     uint32_t causal;            /* 1: query i sees keys up to i + keys - queries */
     uint32_t lengths_on_device; /* 1: sequences are packed, and query_starts and key_starts have their lengths */
     uint32_t lse;               /* 1: also write the log-sum-exp of each row */
     float softmax_scale;        /* 0: 1/sqrt(head_dim) */
+    uint32_t output;            /* WPA_O_F16 or WPA_O_BF16 */
+    uint32_t smooth_keys;       /* 1: of values, the mean of each channel of K is subtracted before K is quantized, which makes the
+                                   codes more precise and changes neither O nor the log-sum-exp otherwise */
 } wpa_request;
 
-/* A tensor in device memory, aligned to 16 bytes. Strides are in elements, multiples of 16 for Q, K and V and of 8 for O; the
- * elements of a row are adjacent. With lengths_on_device, the batch stride is not used. */
+/* A tensor in device memory, aligned to 16 bytes. Strides are in elements, and multiples of 16 bytes; the elements of a row are
+ * adjacent. With lengths_on_device, the batch stride is not used. */
 typedef struct {
     uint64_t data; /* a CUdeviceptr */
     uint64_t batch_stride, head_stride, row_stride;
@@ -56,8 +61,8 @@ typedef struct {
 typedef struct {
     uint64_t size;
     wpa_tensor q, k, v;
-    wpa_tensor o;                            /* f16 */
-    uint64_t q_scales, k_scales, v_scales;   /* float[batch][heads], or float[batch][heads][blocks of 64 rows, rounded up] */
+    wpa_tensor o;
+    uint64_t q_scales, k_scales, v_scales;   /* of codes: float[batch][heads], or float[batch][heads][blocks of 64 rows, rounded up] */
     uint64_t lse;                            /* float[batch][heads][queries], if requested */
     uint64_t query_starts, key_starts;       /* uint32_t[batch + 1], with lengths_on_device: rows before each sequence, and all rows */
     uint64_t workspace, workspace_bytes;     /* at least wpa_workspace_bytes, aligned to 16; contents do not matter */

@@ -7,11 +7,13 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use warpproof_kernels::format::OutputFormat;
 use warpproof_kernels::params::Strides;
 use warpproof_kernels::problem::{Granularity, Layout, Lengths, Mask, Shape};
+use warpproof_kernels::quantize::Element;
 use warpproof_kernels::{Format, Request, Scales};
 
-use crate::prepared::{Arguments, Operand, Prepared, Tensor};
+use crate::prepared::{Arguments, Operand, Prepared, Problem, Tensor};
 use crate::{Error, VERSION};
 
 /// `wpa_status`.
@@ -44,6 +46,8 @@ pub struct CRequest {
     pub lengths_on_device: u32,
     pub lse: u32,
     pub softmax_scale: f32,
+    pub output: u32,
+    pub smooth_keys: u32,
 }
 
 /// `wpa_tensor`.
@@ -111,7 +115,7 @@ unsafe trait Versioned: Copy + Default {
     const PREFIX: usize;
 }
 
-// SAFETY: 13 numbers of four bytes.
+// SAFETY: 15 numbers of four bytes.
 unsafe impl Versioned for CRequest {
     const PREFIX: usize = 4;
 }
@@ -150,22 +154,29 @@ unsafe fn read<T: Versioned>(name: &str, from: *const T) -> Result<T, Error> {
     Ok(value)
 }
 
-fn request(from: &CRequest) -> Result<Request, Error> {
+fn problem(from: &CRequest) -> Result<Problem, Error> {
     let wide = |n: u32| usize::try_from(n).unwrap_or(usize::MAX);
     let choice = |name: &str, value: u32| match value {
         0 => Ok(false),
         1 => Ok(true),
         _ => Err(Error::Invalid(format!("{name}: expected 0 or 1, found {value}"))),
     };
-    let format = match from.input {
-        0 => Format::E4m3,
-        1 => Format::E5m2,
+    let (format, values) = match from.input {
+        0 => (Format::E4m3, None),
+        1 => (Format::E5m2, None),
+        2 => (Format::E4m3, Some(Element::F16)),
+        3 => (Format::E4m3, Some(Element::Bf16)),
         other => return Err(Error::Invalid(format!("input: {other} is not a type of inputs"))),
     };
     let granularity = match from.scales {
         0 => Granularity::Head,
         1 => Granularity::Block,
         other => return Err(Error::Invalid(format!("scales: {other} is not a granularity"))),
+    };
+    let output = match from.output {
+        0 => OutputFormat::F16,
+        1 => OutputFormat::Bf16,
+        other => return Err(Error::Invalid(format!("output: {other} is not a type of outputs"))),
     };
     // A limit far above any device: sequences are a list here.
     if from.batch > 1 << 20 {
@@ -178,16 +189,18 @@ fn request(from: &CRequest) -> Result<Request, Error> {
         dim: wide(from.head_dim),
         sequences: vec![lengths; wide(from.batch)],
     };
-    Ok(Request {
+    let request = Request {
         mask: if choice("causal", from.causal)? { Mask::Causal } else { Mask::Full },
         format,
+        output,
         scales: Scales::all(granularity),
         layout: Layout::Bshd,
         lse: choice("lse", from.lse)?,
         softmax_scale: (from.softmax_scale != 0.0).then(|| f64::from(from.softmax_scale)),
         lengths_on_device: choice("lengths_on_device", from.lengths_on_device)?,
         ..Request::new(shape)
-    })
+    };
+    Ok(Problem { request, values, smooth_keys: choice("smooth_keys", from.smooth_keys)? })
 }
 
 fn arguments(from: &CArguments) -> Arguments {
@@ -195,7 +208,7 @@ fn arguments(from: &CArguments) -> Arguments {
         address: tensor.data,
         strides: Strides { batch: tensor.batch_stride, head: tensor.head_stride, row: tensor.row_stride },
     };
-    let operand = |codes, scales| Operand { codes: tensor(codes), scales };
+    let operand = |from, scales| Operand { tensor: tensor(from), scales };
     Arguments {
         q: operand(from.q, from.q_scales),
         k: operand(from.k, from.k_scales),
@@ -225,7 +238,7 @@ pub unsafe extern "C" fn wpa_create(from: *const CRequest, into: *mut *mut Prepa
             return Err(Error::Invalid("wpa_create: expected a place for the result, found null".to_owned()));
         }
         // SAFETY: by the caller.
-        let prepared = Prepared::new(&request(&unsafe { read("the request", from)? })?)?;
+        let prepared = Prepared::new(problem(&unsafe { read("the request", from)? })?)?;
         // SAFETY: it is not null, and may be written by the caller's promise.
         unsafe { into.write(Box::into_raw(Box::new(prepared))) };
         Ok(())

@@ -1,10 +1,13 @@
 //! Which kernels the library contains.
 //!
-//! A kernel is a source with its macros. For the shapes of [`SERVING`], the library has the kernel that the dispatch table
-//! chooses; for everything else that it supports, a general kernel: rung n5, with blocks of 64 rows, or of 16 with split
-//! keys.
+//! For the shapes of [`SERVING`], the library has the kernel that the dispatch table chooses; for everything else that it
+//! supports, a general kernel: rung n5, with blocks of 64 rows, or of 16 with split keys. General kernels write the
+//! log-sum-exp; if it is not requested, the workspace has a place for it.
 
+use warpproof_kernels::format::OutputFormat;
 use warpproof_kernels::problem::{Granularity, Layout, Lengths, Mask, Shape};
+use warpproof_kernels::quantize::{Element, Quantize, Quantizer};
+use warpproof_kernels::unsmooth::Unsmooth;
 use warpproof_kernels::{Format, Plan, PlanError, Request, Scales};
 use warpproof_model::Device;
 
@@ -33,19 +36,40 @@ const GENERAL: &str = "n5";
 /// The macro of kernels for as many key heads as query heads; without it they compute the same, with a division.
 const NOT_GROUPED: &str = "GROUPED=0";
 
+/// A source with its macros: one module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernels {
+    /// The file.
+    pub source: &'static str,
+    /// `NAME=VALUE`.
+    pub defines: Vec<String>,
+}
+
+impl Kernels {
+    /// The source and the macros in one line.
+    pub fn name(&self) -> String {
+        std::iter::once(self.source).chain(self.defines.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The kernels of a plan.
+    pub fn of(plan: &Plan) -> Kernels {
+        Kernels { source: plan.fit.source, defines: plan.defines.clone() }
+    }
+
+    /// The kernels of a quantizer.
+    pub fn of_quantizer(plan: &Quantizer) -> Kernels {
+        Kernels { source: "quantize.cu", defines: plan.defines.clone() }
+    }
+
+    /// The kernel that corrects the log-sum-exp of smoothed keys.
+    pub fn of_unsmooth(plan: &Unsmooth) -> Kernels {
+        Kernels { source: "unsmooth.cu", defines: plan.defines.clone() }
+    }
+}
+
 /// A shape of [`SERVING`].
 pub fn shape([batch, heads, kv_heads, queries, keys, dim]: [usize; 6]) -> Shape {
     Shape { heads, kv_heads, dim, sequences: vec![Lengths { queries, keys }; batch] }
-}
-
-/// The name of a plan's kernels: the source and the macros.
-pub fn name(plan: &Plan) -> String {
-    let mut name = plan.fit.source.to_owned();
-    for define in &plan.defines {
-        name.push(' ');
-        name.push_str(define);
-    }
-    name
 }
 
 /// The plans for a request, best first: the one of the dispatch table, then the general one.
@@ -54,55 +78,67 @@ pub fn plans(request: &Request, device: &Device) -> Result<[Plan; 2], PlanError>
 }
 
 fn general(request: &Request, device: &Device) -> Result<Plan, PlanError> {
-    let request = Request { rung: Some(GENERAL.to_owned()), ..request.clone() };
+    let request = Request { rung: Some(GENERAL.to_owned()), lse: true, ..request.clone() };
     let mut plan = Plan::new(&request, device)?;
     plan.defines.retain(|define| define != NOT_GROUPED);
     Ok(plan)
 }
 
-/// A plan for each kernel of the library, in a fixed order, each kernel once.
-pub fn kernels(device: &Device) -> Result<Vec<Plan>, PlanError> {
-    let mut all: Vec<Plan> = Vec::new();
-    let mut names: Vec<String> = Vec::new();
-    let mut add = |plan: Plan| {
-        let name = name(&plan);
-        if !names.contains(&name) {
-            names.push(name);
-            all.push(plan);
+/// All kernels of the library, in a fixed order, each once.
+pub fn kernels(device: &Device) -> Result<Vec<Kernels>, PlanError> {
+    let mut all: Vec<Kernels> = Vec::new();
+    let mut add = |kernels: Kernels| {
+        if !all.contains(&kernels) {
+            all.push(kernels);
         }
     };
     for request in general_requests() {
-        add(general(&request, device)?);
+        let plan = general(&request, device)?;
+        add(Kernels::of(&plan));
+        for element in [Element::F16, Element::Bf16] {
+            for smooth in [false, true] {
+                let quantizer = Quantizer::new(&quantize(&request, element, smooth), device)?;
+                add(Kernels::of_quantizer(&quantizer));
+            }
+        }
+        add(Kernels::of_unsmooth(&Unsmooth::new(&plan)?));
     }
     for serving in SERVING {
         for mask in [Mask::Full, Mask::Causal] {
-            add(Plan::new(&Request { mask, ..Request::new(shape(serving)) }, device)?);
+            add(Kernels::of(&Plan::new(&Request { mask, ..Request::new(shape(serving)) }, device)?));
         }
     }
     Ok(all)
 }
 
+/// How the queries of a request are quantized.
+fn quantize(request: &Request, element: Element, smooth: bool) -> Quantize {
+    Quantize {
+        element,
+        smooth,
+        format: request.format,
+        granularity: request.scales.q,
+        lengths_on_device: request.lengths_on_device,
+        ..Quantize::new(request.shape.query_rows(request.layout))
+    }
+}
+
 /// A request for each general kernel.
 fn general_requests() -> Vec<Request> {
+    use {Format::E4m3, Format::E5m2, Granularity::Block, Granularity::Head, OutputFormat::Bf16, OutputFormat::F16};
+    const KINDS: [(Format, Granularity, OutputFormat); 5] =
+        [(E4m3, Head, F16), (E4m3, Head, Bf16), (E4m3, Block, F16), (E4m3, Block, Bf16), (E5m2, Head, F16)];
     let mut all = Vec::new();
-    let switch = [false, true];
     for dim in DIMS {
-        for decode in switch {
+        for queries in [1024, 1] {
             for mask in [Mask::Full, Mask::Causal] {
-                for lengths_on_device in switch {
-                    for (format, granularity, lse) in [
-                        (Format::E4m3, Granularity::Head, false),
-                        (Format::E4m3, Granularity::Head, true),
-                        (Format::E4m3, Granularity::Block, false),
-                        (Format::E4m3, Granularity::Block, true),
-                        (Format::E5m2, Granularity::Head, false),
-                    ] {
-                        let queries = if decode { 1 } else { 1024 };
+                for lengths_on_device in [false, true] {
+                    for (format, granularity, output) in KINDS {
                         all.push(Request {
                             mask,
                             format,
+                            output,
                             scales: Scales::all(granularity),
-                            lse,
                             lengths_on_device,
                             layout: Layout::Bshd,
                             ..Request::new(shape([2, 8, 8, queries, 1024, dim]))

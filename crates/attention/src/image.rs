@@ -15,7 +15,7 @@ const MOST: u64 = 16 << 20;
 /// A line of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The kernels' name; see [`crate::catalog::name`].
+    /// The kernels' name; see [`crate::catalog::Kernels::name`].
     pub name: &'static str,
     /// Where the compressed machine code is in the file, and its size.
     pub cubin: (usize, usize),

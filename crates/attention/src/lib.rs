@@ -4,11 +4,11 @@
 //! compiler nor its toolkit is needed, only a driver. A request is prepared once, and runs on the caller's stream:
 //!
 //! ```no_run
-//! use warpproof_attention::{Arguments, Prepared};
+//! use warpproof_attention::Prepared;
 //! use warpproof_kernels::{Request, Shape};
 //!
 //! let request = Request::new(Shape::equal(2, 8, 256, 64));
-//! let prepared = Prepared::new(&request)?;
+//! let prepared = Prepared::new(request)?;
 //! println!("{} bytes of workspace", prepared.workspace());
 //! # Ok::<(), warpproof_attention::Error>(())
 //! ```
@@ -21,17 +21,24 @@
 //!
 //! Only `cuda.rs`, `prepared.rs`, `slices.rs` and `abi.rs` contain `unsafe` code.
 
+#![deny(unsafe_code)]
+
+#[expect(unsafe_code, reason = "symbols that C calls, and its pointers")]
 pub mod abi;
 pub mod catalog;
+#[expect(unsafe_code, reason = "calls the driver, a foreign library")]
 mod cuda;
 mod error;
 pub mod image;
+mod layout;
+#[expect(unsafe_code, reason = "the caller guarantees the addresses")]
 mod prepared;
+#[expect(unsafe_code, reason = "launches on slices whose sizes it has checked")]
 mod slices;
 
 pub use cuda::{OLDEST_DRIVER, OLDEST_DRIVER_FOR_PTX};
 pub use error::Error;
-pub use prepared::{Arguments, Operand, Prepared, Tensor};
+pub use prepared::{Arguments, Operand, Prepared, Problem, Tensor};
 pub use slices::{Output, Slices};
 
 /// The version of the C interface.

@@ -1,33 +1,56 @@
-//! A request that is ready to run: its plan, its kernels on the device, and its arguments.
+//! A problem that is ready to run: its plans, its kernels on the device, and its arguments.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use cudarc::driver::sys;
-use warpproof_kernels::params::{Params, Strides};
+use warpproof_kernels::attention::RunError;
+use warpproof_kernels::params::Strides;
 use warpproof_kernels::plan::Step;
+use warpproof_kernels::problem::{Granularity, Rows};
+use warpproof_kernels::quantize::{Element, Quantize, QuantizeAddresses, Quantizer};
+use warpproof_kernels::unsmooth::{Unsmooth, UnsmoothAddresses};
 use warpproof_kernels::{Plan, PlanError, Request};
 use warpproof_model::Device;
 
+use crate::catalog::{self, Kernels};
 use crate::cuda::{Current, Function};
-use crate::{Error, catalog, image};
+use crate::layout::Layout;
+use crate::{Error, image};
+
+/// What is computed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Problem {
+    /// Sizes, mask, formats. The layout describes the codes of [`Prepared::run_slices`] and of values; [`Prepared::run`] takes strides.
+    pub request: Request,
+    /// The type of Q, K and V if they are values, which the run quantizes; `None`: they are codes with scales.
+    pub values: Option<Element>,
+    /// Subtract the mean of each channel of K before it is quantized, which makes the codes more precise.
+    pub smooth_keys: bool,
+}
+
+impl From<Request> for Problem {
+    fn from(request: Request) -> Problem {
+        Problem { request, values: None, smooth_keys: false }
+    }
+}
 
 /// A tensor in device memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tensor {
     /// The address of its first element, a multiple of 16.
     pub address: u64,
-    /// Elements from one sequence, head and row to the next: multiples of 16 for Q, K and V, and of 8 for O. The elements of a row
-    /// are adjacent. The stride of sequences is not used if lengths are in device memory.
+    /// Elements from one sequence, head and row to the next, each a multiple of 16 bytes. The elements of a row are adjacent. The
+    /// stride of sequences is not used if lengths are in device memory.
     pub strides: Strides,
 }
 
-/// Codes and scales of Q, K or V.
+/// Q, K or V.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operand {
-    /// The codes.
-    pub codes: Tensor,
-    /// The address of the scales, f32, `[batch][heads][blocks of 64 rows]`, or `[batch][heads]` with one for each head.
+    /// Codes or values.
+    pub tensor: Tensor,
+    /// The address of the scales of codes, f32, `[batch][heads][blocks of 64 rows]`, or `[batch][heads]` with one for each head.
     pub scales: u64,
 }
 
@@ -38,7 +61,7 @@ pub struct Arguments {
     pub q: Operand,
     pub k: Operand,
     pub v: Operand,
-    /// The output, f16.
+    /// The output.
     pub o: Tensor,
     /// The log-sum-exp, f32, `[batch][heads][queries]`, if requested.
     pub lse: u64,
@@ -48,37 +71,79 @@ pub struct Arguments {
     pub workspace: u64,
 }
 
-/// A request that is ready to run in the context that was current when it was made.
+/// A problem that is ready to run in the context that was current when it was made.
 #[derive(Debug)]
 pub struct Prepared {
+    problem: Problem,
     plan: Plan,
-    functions: Vec<(Step, Function)>,
+    attention: Vec<(Step, Function)>,
+    /// Of Q, K and V, if they are values.
+    quantizers: Option<[Stage; 3]>,
+    unsmooth: Option<(Unsmooth, Function)>,
+    /// Offsets in the workspace.
+    attention_workspace: u64,
+    lse: u64,
+    workspace: usize,
+}
+
+/// The quantizer of an operand, and where its results are in the workspace.
+#[derive(Debug)]
+struct Stage {
+    plan: Quantizer,
+    steps: Vec<(Step, Function)>,
+    codes: u64,
+    scales: u64,
+    mean: u64,
+    workspace: u64,
 }
 
 impl Prepared {
-    /// Chooses the kernels for a request and loads them in the current context.
-    pub fn new(request: &Request) -> Result<Prepared, Error> {
+    /// Chooses the kernels for a problem and loads them in the current context.
+    pub fn new(problem: impl Into<Problem>) -> Result<Prepared, Error> {
+        let problem = problem.into();
+        let request = &problem.request;
         let current = Current::get()?;
-        let plans = catalog::plans(request, &device(current)?).map_err(refused)?;
-        let found = plans.into_iter().find_map(|plan| Some((image::find(&catalog::name(&plan))?, plan)));
-        let Some((entry, plan)) = found else {
-            return Err(Error::Unsupported(format!(
-                "the library has no kernel for this combination of features ({}, rows of {})",
-                request.shape, request.shape.dim
-            )));
+        let device = device(current)?;
+        if problem.smooth_keys && problem.values.is_none() {
+            return Err(Error::Invalid("only keys that the run quantizes can be smoothed".to_owned()));
+        }
+        let plans = catalog::plans(request, &device).map_err(refused)?;
+        let found = plans.into_iter().find_map(|plan| Some((image::find(&Kernels::of(&plan).name())?, plan)));
+        let (entry, plan) = found.ok_or_else(|| absent(&problem))?;
+        let attention = functions(&current.module(&entry)?, &plan.steps)?;
+
+        let mut layout = Layout::default();
+        let attention_workspace = layout.add(plan.workspace);
+        let rows = request.shape.batch() * request.shape.heads * request.shape.max_queries();
+        let lse = layout.add(if plan.request.lse && !request.lse { rows * size_of::<f32>() } else { 0 });
+        let quantizers = match problem.values {
+            None => None,
+            Some(element) => Some(stages(&problem, element, &device, current, &mut layout)?),
         };
-        let module = current.module(&entry)?;
-        let functions: Result<Vec<_>, Error> =
-            plan.steps.iter().map(|step| Ok((*step, Function::new(&module, step.kernel)?))).collect();
-        Ok(Prepared { functions: functions?, plan })
+        let unsmooth = if problem.smooth_keys && request.lse {
+            let unsmooth = Unsmooth::new(&plan).map_err(refused)?;
+            let entry =
+                image::find(&Kernels::of_unsmooth(&unsmooth).name()).ok_or_else(|| absent(&problem))?;
+            let function = Function::new(&current.module(&entry)?, unsmooth.step.kernel)?;
+            Some((unsmooth, function))
+        } else {
+            None
+        };
+        let workspace = layout.bytes();
+        Ok(Prepared { plan, attention, quantizers, unsmooth, attention_workspace, lse, workspace, problem })
     }
 
     /// Bytes of device memory that a run needs besides its arguments.
     pub fn workspace(&self) -> usize {
-        self.plan.workspace
+        self.workspace
     }
 
-    /// The plan.
+    /// The problem.
+    pub fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
+    /// The plan of attention itself.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -92,65 +157,167 @@ impl Prepared {
     /// until the stream has executed the run. `stream` is a stream of the current context, which is the one that was current in
     /// [`Prepared::new`]. Codes must be finite, and scales positive and finite.
     pub unsafe fn run(&self, arguments: &Arguments, stream: *mut c_void) -> Result<(), Error> {
-        let parameter = self.params(arguments)?.bytes();
+        self.check(arguments)?;
         let stream: sys::CUstream = stream.cast();
-        for (step, function) in &self.functions {
-            // SAFETY: by the caller; the parameter is the one of the plan's kernels.
-            unsafe { function.launch(step, stream, &parameter)? };
+        let mut codes = [arguments.q, arguments.k, arguments.v];
+        if let Some(stages) = &self.quantizers {
+            let starts = [arguments.starts.0, arguments.starts.1, arguments.starts.1];
+            for ((stage, operand), starts) in stages.iter().zip(&mut codes).zip(starts) {
+                let (parameter, made) = stage.params(operand.tensor, starts, arguments.workspace);
+                // SAFETY: by the caller; the parameter is the one of the quantizer's kernels.
+                unsafe { launch(&stage.steps, stream, &parameter)? };
+                *operand = made;
+            }
+        }
+        let parameter = self.params(arguments, codes);
+        // SAFETY: by the caller; the parameter is the one of the plan's kernels.
+        unsafe { launch(&self.attention, stream, &parameter)? };
+        if let (Some((unsmooth, function)), Some([_, keys, _])) = (&self.unsmooth, &self.quantizers) {
+            let at = UnsmoothAddresses {
+                q: (codes[0].tensor.address, codes[0].scales),
+                mean: arguments.workspace.saturating_add(keys.mean),
+                lse: arguments.lse,
+                starts: arguments.starts.0,
+            };
+            let parameter =
+                unsmooth.params(&at).map_err(|error: RunError<Error>| Error::Invalid(error.to_string()))?;
+            // SAFETY: by the caller; the parameter is the one of this kernel.
+            unsafe { function.launch(&unsmooth.step, stream, &parameter)? };
         }
         Ok(())
     }
 
-    fn params(&self, arguments: &Arguments) -> Result<Params, Error> {
-        self.check(arguments)?;
+    fn params(&self, arguments: &Arguments, codes: [Operand; 3]) -> Vec<u8> {
         let mut params = self.plan.params;
         let varlen = self.plan.varlen();
-        let placed = |strides: Strides| if varlen { Strides { batch: 0, ..strides } } else { strides };
-        for (operand, from) in
-            [(&mut params.q, arguments.q), (&mut params.k, arguments.k), (&mut params.v, arguments.v)]
-        {
-            operand.codes = from.codes.address;
+        for (operand, from) in [&mut params.q, &mut params.k, &mut params.v].into_iter().zip(codes) {
+            operand.codes = from.tensor.address;
             operand.scales = from.scales;
-            operand.strides = placed(from.codes.strides);
+            operand.strides = placed(from.tensor.strides, varlen);
         }
         params.o = arguments.o.address;
-        params.o_strides = placed(arguments.o.strides);
-        params.lse = arguments.lse;
-        params.partial = arguments.workspace;
+        params.o_strides = placed(arguments.o.strides, varlen);
+        let requested = self.problem.request.lse;
+        params.lse = if requested { arguments.lse } else { arguments.workspace.saturating_add(self.lse) };
+        params.partial = arguments.workspace.saturating_add(self.attention_workspace);
         (params.query_starts, params.key_starts) = arguments.starts;
         params.epoch = next_epoch();
-        Ok(params)
+        params.bytes()
     }
 
     fn check(&self, at: &Arguments) -> Result<(), Error> {
-        let request = &self.plan.request;
-        let tensors = [("Q", at.q.codes, 16), ("K", at.k.codes, 16), ("V", at.v.codes, 16), ("O", at.o, 8)];
-        for (name, tensor, unit) in tensors {
+        let bytes = self.problem.values.map_or(1, Element::bytes);
+        let tensors = [
+            ("Q", at.q.tensor, bytes),
+            ("K", at.k.tensor, bytes),
+            ("V", at.v.tensor, bytes),
+            ("O", at.o, size_of::<u16>()),
+        ];
+        for (name, tensor, bytes) in tensors {
             aligned(name, tensor.address, 16)?;
             let Strides { batch, head, row } = tensor.strides;
+            let unit = 16 / u64::try_from(bytes).unwrap_or(16);
             if [batch, head, row].iter().any(|stride| !stride.is_multiple_of(unit)) {
                 return Err(Error::Invalid(format!(
                     "{name} has the strides {batch}, {head} and {row}; expected multiples of {unit} elements"
                 )));
             }
         }
-        for (name, address) in
-            [("the scales of Q", at.q.scales), ("the scales of K", at.k.scales), ("the scales of V", at.v.scales)]
-        {
-            aligned(name, address, 4)?;
+        if self.problem.values.is_none() {
+            aligned("the scales of Q", at.q.scales, 4)?;
+            aligned("the scales of K", at.k.scales, 4)?;
+            aligned("the scales of V", at.v.scales, 4)?;
         }
-        if request.lse {
+        if self.problem.request.lse {
             aligned("the log-sum-exp", at.lse, 4)?;
         }
         if self.plan.varlen() {
             aligned("the starts of the queries", at.starts.0, 4)?;
             aligned("the starts of the keys", at.starts.1, 4)?;
         }
-        if self.workspace() > 0 {
+        if self.workspace > 0 {
             aligned("the workspace", at.workspace, 16)?;
         }
         Ok(())
     }
+}
+
+/// The quantizers of Q, K and V.
+fn stages(
+    problem: &Problem,
+    element: Element,
+    device: &Device,
+    current: Current,
+    layout: &mut Layout,
+) -> Result<[Stage; 3], Error> {
+    let request = &problem.request;
+    let (queries, keys) = (request.shape.query_rows(request.layout), request.shape.key_rows(request.layout));
+    let mut stage = |rows: &Rows, granularity: Granularity, smooth: bool| {
+        let quantize = Quantize {
+            element,
+            format: request.format,
+            granularity,
+            smooth,
+            lengths_on_device: request.lengths_on_device,
+            ..Quantize::new(rows.clone())
+        };
+        let plan = Quantizer::new(&quantize, device).map_err(refused)?;
+        let entry = image::find(&Kernels::of_quantizer(&plan).name()).ok_or_else(|| absent(problem))?;
+        Ok::<_, Error>(Stage {
+            steps: functions(&current.module(&entry)?, &plan.steps)?,
+            codes: layout.add(rows.elements()),
+            scales: layout.add(plan.scales() * size_of::<f32>()),
+            mean: layout.add(plan.mean() * size_of::<f32>()),
+            workspace: layout.add(plan.workspace),
+            plan,
+        })
+    };
+    Ok([
+        stage(&queries, request.scales.q, false)?,
+        stage(&keys, request.scales.k, problem.smooth_keys)?,
+        stage(&keys, request.scales.v, false)?,
+    ])
+}
+
+impl Stage {
+    /// The parameter of a run, and the codes that it writes.
+    fn params(&self, values: Tensor, starts: u64, workspace: u64) -> (Vec<u8>, Operand) {
+        let at = |offset: u64| workspace.saturating_add(offset);
+        let addresses = QuantizeAddresses {
+            values: values.address,
+            codes: at(self.codes),
+            scales: at(self.scales),
+            mean: at(self.mean),
+            starts,
+            workspace: at(self.workspace),
+        };
+        let mut params = self.plan.params_at(&addresses);
+        params.value_strides = placed(values.strides, self.plan.request.varlen());
+        let codes = Tensor { address: params.codes, strides: params.code_strides };
+        (params.bytes(), Operand { tensor: codes, scales: params.scales })
+    }
+}
+
+fn functions(module: &std::sync::Arc<crate::cuda::Module>, steps: &[Step]) -> Result<Vec<(Step, Function)>, Error> {
+    steps.iter().map(|step| Ok((*step, Function::new(module, step.kernel)?))).collect()
+}
+
+/// Launches one kernel after the other.
+///
+/// # Safety
+///
+/// As for [`Function::launch`].
+unsafe fn launch(steps: &[(Step, Function)], stream: sys::CUstream, parameter: &[u8]) -> Result<(), Error> {
+    for (step, function) in steps {
+        // SAFETY: by the caller.
+        unsafe { function.launch(step, stream, parameter)? };
+    }
+    Ok(())
+}
+
+/// Strides as the kernels read them: packed sequences have no stride of their own.
+fn placed(strides: Strides, varlen: bool) -> Strides {
+    if varlen { Strides { batch: 0, ..strides } } else { strides }
 }
 
 /// Checks that an address is given and aligned.
@@ -183,6 +350,13 @@ fn device(current: Current) -> Result<Device, Error> {
     let mut device = *l4;
     device.multiprocessors.value = current.multiprocessors.max(1);
     Ok(device)
+}
+
+fn absent(problem: &Problem) -> Error {
+    let Request { shape, format, output, .. } = &problem.request;
+    Error::Unsupported(format!(
+        "the library has no kernel for this combination: {shape}, {format}, output {output:?}; the header has what it supports"
+    ))
 }
 
 fn refused(error: PlanError) -> Error {

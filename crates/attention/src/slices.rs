@@ -31,8 +31,11 @@ impl Prepared {
     /// Launches on a stream of the context that was current in [`Prepared::new`]. Tensors are contiguous in the layout of the
     /// request, whose sequences have equal lengths.
     pub fn run_slices(&self, stream: &Arc<CudaStream>, inputs: Slices<'_>, output: Output<'_>) -> Result<(), Error> {
-        let request = &self.plan().request;
-        if self.plan().varlen() {
+        let request = &self.problem().request;
+        if self.problem().values.is_some() {
+            return Err(Error::Invalid("Q, K and V are values: use `Prepared::run`".to_owned()));
+        }
+        if request.varlen() {
             return Err(Error::Invalid("lengths in device memory: use `Prepared::run`".to_owned()));
         }
         let (queries, keys) = (request.shape.query_rows(request.layout), request.shape.key_rows(request.layout));
@@ -50,7 +53,7 @@ impl Prepared {
             expect(&format!("the scales of {name}"), scales.len(), granularity.count(rows))?;
             let ((codes, one), (scales, other)) = (codes.device_ptr(stream), scales.device_ptr(stream));
             used.extend([one, other]);
-            *to = Operand { codes: Tensor { address: codes, strides: Strides::of(rows, false) }, scales };
+            *to = Operand { tensor: Tensor { address: codes, strides: Strides::of(rows, false) }, scales };
         }
         expect("O", output.o.len(), queries.elements())?;
         let (address, one) = output.o.device_ptr_mut(stream);

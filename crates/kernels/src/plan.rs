@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use warpproof_model::Device;
-use warpproof_toolchain::{CompileError, CompileOptions, Source, Toolchain};
+use warpproof_toolchain::{CompileError, Source, Toolchain};
 
 use crate::dispatch;
 use crate::fit::Fit;
@@ -414,16 +414,7 @@ impl Plan {
         let Some(source) = self.source() else {
             return Err(CompileError::Options(format!("there is no source `{}`", self.fit.source)));
         };
-        Ok(toolchain.compile(&source, &self.options())?.ptx)
-    }
-
-    /// The options with which [`Plan::source`] is compiled.
-    pub fn options(&self) -> CompileOptions {
-        CompileOptions {
-            defines: self.defines.clone(),
-            std: Some("c++17".to_owned()),
-            ..CompileOptions::new(self.arch.as_str())
-        }
+        Ok(toolchain.compile(&source, &source::options(&self.defines, &self.arch))?.ptx)
     }
 }
 

@@ -28,7 +28,7 @@ use warpproof_launch::{Geometry, Gpu, Use};
 use warpproof_model::Device;
 use warpproof_sim::num::Rounding;
 use warpproof_sim::num::convert::{cvt_bf16_f32, cvt_f16_f32, cvt_f32_bf16, cvt_f32_f16};
-use warpproof_toolchain::{CompileError, CompileOptions, Source, Toolchain};
+use warpproof_toolchain::{CompileError, Source, Toolchain};
 
 /// Threads per block.
 const THREADS: u32 = 256;
@@ -99,6 +99,8 @@ pub struct Quantize {
     /// Strides of the values in elements, for a view of a larger tensor; `None`: those of `rows`. Rows start at
     /// multiples of 16 bytes. If lengths differ, the batch stride must be 0.
     pub strides: Option<Strides>,
+    /// As [`crate::Request::lengths_on_device`].
+    pub lengths_on_device: bool,
 }
 
 impl Quantize {
@@ -111,12 +113,13 @@ impl Quantize {
             granularity: Granularity::Head,
             smooth: false,
             strides: None,
+            lengths_on_device: false,
         }
     }
 
-    /// Whether sequences differ in length.
+    /// Whether the kernels read the start of each sequence from device memory.
     pub fn varlen(&self) -> bool {
-        (1..self.rows.batch()).any(|batch| self.rows.length(batch) != self.rows.length(0))
+        self.lengths_on_device || (1..self.rows.batch()).any(|batch| self.rows.length(batch) != self.rows.length(0))
     }
 
     /// Tiles of the longest sequence.
@@ -248,12 +251,23 @@ impl Quantizer {
         let Some(source) = self.source() else {
             return Err(CompileError::Options("there is no source `quantize.cu`".to_owned()));
         };
-        let options = CompileOptions {
-            defines: self.defines.clone(),
-            std: Some("c++17".to_owned()),
-            ..CompileOptions::new(self.arch.as_str())
-        };
+        let options = source::options(&self.defines, &self.arch);
         Ok(toolchain.compile(&source, &options)?.ptx)
+    }
+
+    /// The parameters with the addresses filled in.
+    pub fn params_at(&self, at: &QuantizeAddresses) -> QuantizeParams {
+        let sums = u64::try_from(self.sums).unwrap_or(u64::MAX);
+        QuantizeParams {
+            values: at.values,
+            codes: at.codes,
+            scales: at.scales,
+            mean: at.mean,
+            sums: at.workspace,
+            maxima: at.workspace.saturating_add(sums),
+            starts: at.starts,
+            ..self.params
+        }
     }
 
     /// The scales of the result.
@@ -419,17 +433,7 @@ impl<G: Gpu> Quantization<G> {
         {
             return Err(RunError::Alignment { name, address, bytes });
         }
-        let sums = u64::try_from(self.plan.sums).unwrap_or(u64::MAX);
-        Ok(QuantizeParams {
-            values: at.values,
-            codes: at.codes,
-            scales: at.scales,
-            mean: at.mean,
-            sums: at.workspace,
-            maxima: at.workspace.saturating_add(sums),
-            starts: at.starts,
-            ..self.plan.params
-        })
+        Ok(self.plan.params_at(at))
     }
 
     /// Copies values to the device, launches, and copies codes and scales back. `values` are little-endian

@@ -1,5 +1,7 @@
 //! The kernels' CUDA C++ sources, embedded in the library, so that a user needs no checkout.
 
+use warpproof_toolchain::CompileOptions;
+
 /// Sources and headers by name.
 const FILES: &[(&str, &str)] = &[
     ("accumulator.cuh", include_str!("../cuda/accumulator.cuh")),
@@ -24,6 +26,11 @@ const FILES: &[(&str, &str)] = &[
     ("unsmooth.cu", include_str!("../cuda/unsmooth.cu")),
     ("work.cuh", include_str!("../cuda/work.cuh")),
 ];
+
+/// The options with which every source is compiled.
+pub fn options(defines: &[String], arch: &str) -> CompileOptions {
+    CompileOptions { defines: defines.to_vec(), std: Some("c++17".to_owned()), ..CompileOptions::new(arch) }
+}
 
 /// The text of a source with each header included once; `#line` directives keep file names and line numbers
 /// in messages correct. Returns `None` for an unknown source.

@@ -11,7 +11,7 @@ use crate::params::{Operand, narrow, words32, words64};
 use crate::plan::{Plan, PlanError, Request, Step, extents};
 use crate::source;
 use warpproof_launch::{Geometry, Gpu};
-use warpproof_toolchain::{CompileError, CompileOptions, Source, Toolchain};
+use warpproof_toolchain::{CompileError, Source, Toolchain};
 
 /// Rows per block, one per warp.
 const ROWS: usize = 8;
@@ -75,11 +75,7 @@ impl Unsmooth {
         let Some(text) = source::expanded("unsmooth.cu") else {
             return Err(CompileError::Options("there is no source `unsmooth.cu`".to_owned()));
         };
-        let options = CompileOptions {
-            defines: self.defines.clone(),
-            std: Some("c++17".to_owned()),
-            ..CompileOptions::new(self.arch.as_str())
-        };
+        let options = source::options(&self.defines, &self.arch);
         Ok(toolchain.compile(&Source::new("unsmooth.cu", text), &options)?.ptx)
     }
 
@@ -112,7 +108,7 @@ impl Unsmooth {
         }
         let shape = &self.request.shape;
         let rows = shape.query_rows(self.request.layout);
-        let mut q = Operand::of(&rows, self.request.scales.q, !shape.is_equal());
+        let mut q = Operand::of(&rows, self.request.scales.q, self.request.varlen());
         (q.codes, q.scales) = at.q;
         let mut out = Vec::with_capacity(Unsmooth::BYTES);
         q.put(&mut out);

@@ -13,6 +13,7 @@ use std::{
 
 use super::tree::{Inputs, Tool};
 use crate::attention;
+use crate::attention_library;
 use crate::book;
 use crate::cores;
 use crate::corpus;
@@ -22,6 +23,7 @@ use crate::findings;
 use crate::fleet_api;
 use crate::fuzz;
 use crate::instructions;
+use crate::kernels;
 use crate::latencies;
 use crate::model;
 use crate::mutants;
@@ -267,6 +269,25 @@ pub(super) const STEPS: &[Step] = &[
             attention::run(true, None, false).map(quiet)
         },
     ),
+    study(
+        "kernels",
+        1,
+        Inputs { files: &["crates/attention/data/"], ..of("kernels") },
+        || kernels::run(false).map(quiet),
+    ),
+    Step {
+        leaves: &["attention-library"],
+        ..study(
+            "attention-library",
+            1,
+            Inputs {
+                packages: &["warpproof", "warpproof-driver", "warpproof-attention"],
+                files: &["python/", "crates/attention/examples/", "crates/attention/include/"],
+                ..of("attention_library")
+            },
+            || attention_library::run().map(quiet),
+        )
+    },
     study(
         "rungs",
         1,

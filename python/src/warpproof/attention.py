@@ -1,0 +1,427 @@
+"""FP8 attention for Ada (L4), for PyTorch.
+
+>>> from warpproof.attention import scaled_dot_product_attention
+>>> o = scaled_dot_product_attention(q, k, v, is_causal=True)   # f16 or bf16, [batch, heads, rows, head_dim]
+
+Q, K and V are quantized to e4m3 on the device, and both products are computed in FP8. The operators are `torch.ops.warpproof.attention` and
+`torch.ops.warpproof.attention_varlen`; `torch.compile` treats them as one node. They have no gradient.
+
+CUDA tensors are computed on their device, on the current stream. CPU tensors are computed on Warpproof's software GPU, which checks the
+kernels, and is slow: use them for tests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from . import _driver
+from ._arrays import Copies, extent
+from ._attention import INPUTS, OUTPUTS, Prepared, Request, Tensor
+from ._library import activate
+
+__all__ = ["attention", "attention_varlen", "scaled_dot_product_attention", "unsupported"]
+
+
+def attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    q_scale: torch.Tensor | None = None,
+    k_scale: torch.Tensor | None = None,
+    v_scale: torch.Tensor | None = None,
+    scales: str = "block",
+    smooth_keys: bool = True,
+    out_dtype: torch.dtype | None = None,
+    return_lse: bool = False,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """softmax(scale · q kᵀ) v.
+
+    q, k, v: [batch, heads, rows, head_dim]. float16 or bfloat16 values, or float8 codes with their scales. Heads of q may be a multiple of
+        those of k and v.
+    causal: query i sees keys up to i + keys - queries.
+    scale: factor of the scores [default: 1/sqrt(head_dim)].
+    q_scale, k_scale, v_scale: of codes, float32: [batch, heads], or [batch, heads, blocks of 64 rows].
+    scales: how values are quantized: with one scale for each `head`, or for each `block` of 64 rows.
+    smooth_keys: of values: subtract the mean of each channel of K first, which makes its codes more precise.
+    out_dtype: float16 or bfloat16 [default: that of q; float16 for codes].
+    return_lse: also return the log-sum-exp of each row, float32 [batch, heads, rows].
+    """
+    empty = torch.empty(0, device=q.device)
+    out, lse = torch.ops.warpproof.attention(
+        q,
+        k,
+        v,
+        *(empty if one is None else one for one in (q_scale, k_scale, v_scale)),
+        causal,
+        0.0 if scale is None else scale,
+        scales,
+        smooth_keys,
+        _output(q, out_dtype),
+        return_lse,
+    )
+    return (out, lse) if return_lse else out
+
+
+def attention_varlen(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    scales: str = "block",
+    smooth_keys: bool = True,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attention of sequences of different lengths: the output, and the log-sum-exp [batch, heads, max_seqlen_q].
+
+    q, k, v: [rows of all sequences, heads, head_dim], float16 or bfloat16.
+    cu_seqlens_q, cu_seqlens_k: int32 [batch + 1]: rows before each sequence, and all rows.
+    The log-sum-exp behind the end of a sequence is 0. The other arguments are those of `attention`.
+    """
+    return torch.ops.warpproof.attention_varlen(  # type: ignore[no-any-return]
+        q,
+        k,
+        v,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        max_seqlen_q,
+        max_seqlen_k,
+        causal,
+        0.0 if scale is None else scale,
+        scales,
+        smooth_keys,
+    )
+
+
+def unsupported(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    enable_gqa: bool = False,
+) -> str | None:
+    """Why `scaled_dot_product_attention` uses PyTorch's own for these arguments; `None` if it does not."""
+    if attn_mask is not None:
+        return "attn_mask"
+    if dropout_p:
+        return "dropout"
+    if torch.is_grad_enabled() and any(one.requires_grad for one in (query, key, value)):
+        return "gradients"
+    if any(one.dim() != 4 for one in (query, key, value)):
+        return "tensors without four dimensions"
+    if any(str(one.dtype).removeprefix("torch.") not in OUTPUTS or one.dtype != query.dtype for one in (query, key, value)):
+        return "dtypes other than float16 and bfloat16"
+    if query.shape[-1] not in (64, 128) or key.shape[-1] != query.shape[-1] or value.shape[-1] != query.shape[-1]:
+        return "head dimensions other than 64 and 128"
+    if 0 in query.shape or 0 in key.shape:
+        return "empty tensors"
+    if query.shape[1] != key.shape[1] and not enable_gqa:
+        return "heads that are shared without enable_gqa"
+    if is_causal and query.shape[2] != key.shape[2]:
+        # PyTorch aligns the mask at the first key, the kernels at the last.
+        return "is_causal with different numbers of queries and keys"
+    return None
+
+
+def scaled_dot_product_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """As `torch.nn.functional.scaled_dot_product_attention`, which computes what is not supported; see `unsupported`."""
+    if unsupported(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa) is None:
+        computed = attention(query, key, value, causal=is_causal, scale=scale)
+        assert isinstance(computed, torch.Tensor)
+        return computed
+    own: Any = torch.nn.functional.scaled_dot_product_attention
+    result: torch.Tensor = own(
+        query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
+    )
+    return result
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _output(q: torch.Tensor, dtype: torch.dtype | None) -> str:
+    if dtype is not None:
+        return _name(dtype)
+    return _name(q.dtype) if _name(q.dtype) in OUTPUTS else "float16"
+
+
+@functools.lru_cache(maxsize=1024)
+def _prepared(request: Request, device: str) -> Prepared:
+    """One for each request and device."""
+    return Prepared(request)
+
+
+class _Device:
+    """The device of a run: where its tensors are, and in which stream it runs."""
+
+    def __init__(self, tensors: list[torch.Tensor]) -> None:
+        self.name = str(tensors[0].device)
+        self.stream = 0
+        if any(one.device != tensors[0].device for one in tensors):
+            raise ValueError("expected all tensors on one device, found " + ", ".join(str(one.device) for one in tensors))
+
+    def address(self, tensor: torch.Tensor) -> int:
+        return tensor.data_ptr() if tensor.numel() else 0
+
+    def workspace(self, size: int) -> int:
+        raise NotImplementedError
+
+
+class _Cuda(_Device):
+    def __init__(self, tensors: list[torch.Tensor]) -> None:
+        super().__init__(tensors)
+        self._where = tensors[0].device
+        self.stream = torch.cuda.current_stream(self._where).cuda_stream
+
+    def workspace(self, size: int) -> int:
+        # PyTorch's allocator keeps it until the stream has executed what was launched before it was freed.
+        self._memory = torch.empty(size, dtype=torch.uint8, device=self._where)
+        return self._memory.data_ptr()
+
+
+class _Software(_Device):
+    """The software GPU: tensors are copied to it, and back."""
+
+    def __init__(self, tensors: list[torch.Tensor]) -> None:
+        super().__init__(tensors)
+        activate()
+        _driver.ready()
+        self._extents = {id(one): extent(one) for one in tensors if one.numel()}
+        self._copies = Copies(one for one in self._extents.values() if one is not None)
+
+    def address(self, tensor: torch.Tensor) -> int:
+        found = self._extents.get(id(tensor))
+        return self._copies.address(found) if found is not None else 0
+
+    def workspace(self, size: int) -> int:
+        self._memory = _driver.Memory(size)
+        return self._memory.address
+
+    def end(self) -> None:
+        _driver.synchronize()
+        self._copies.copy_back()
+
+
+@contextlib.contextmanager
+def _device(tensors: list[torch.Tensor]) -> Iterator[_Device]:
+    if tensors[0].device.type == "cuda":
+        with torch.cuda.device(tensors[0].device):
+            yield _Cuda(tensors)
+    elif tensors[0].device.type == "cpu":
+        device = _Software(tensors)
+        yield device
+        device.end()
+    else:
+        raise NotImplementedError(f"tensors on {tensors[0].device}; expected cuda or cpu")
+
+
+def _aligned(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a copy that the kernels can read: adjacent elements, and rows at multiples of 16 bytes."""
+    size = tensor.element_size()
+    strides = tensor.stride()
+    if strides[-1] == 1 and all(stride * size % 16 == 0 for stride in strides[:-1]) and tensor.data_ptr() % 16 == 0:
+        return tensor
+    return tensor.contiguous()
+
+
+def _shape_error(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> ValueError:
+    return ValueError(f"q {tuple(q.shape)}, k {tuple(k.shape)} and v {tuple(v.shape)} do not fit together")
+
+
+def _expect(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, dimensions: int) -> None:
+    if any(one.dim() != dimensions for one in (q, k, v)) or k.shape != v.shape or k.shape[-1] != q.shape[-1]:
+        raise _shape_error(q, k, v)
+    if k.dtype != q.dtype or v.dtype != q.dtype or _name(q.dtype) not in INPUTS:
+        raise TypeError(f"q, k and v have the types {q.dtype}, {k.dtype} and {v.dtype}; expected one of {', '.join(INPUTS)} for all")
+
+
+@torch.library.custom_op("warpproof::attention", mutates_args=())
+def _attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    q_scale: torch.Tensor,
+    k_scale: torch.Tensor,
+    v_scale: torch.Tensor,
+    causal: bool,
+    scale: float,
+    scales: str,
+    smooth_keys: bool,
+    out_dtype: str,
+    return_lse: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    _expect(q, k, v, 4)
+    (batch, heads, queries, dim), (kv_batch, kv_heads, keys, _) = q.shape, k.shape
+    if kv_batch != batch:
+        raise _shape_error(q, k, v)
+    values = _name(q.dtype) in OUTPUTS
+    given = [q_scale, k_scale, v_scale]
+    if not values:
+        scales = _granularity(given, [(heads, queries), (kv_heads, keys), (kv_heads, keys)], batch)
+        given = [one.contiguous() for one in given]
+    elif any(one.numel() for one in given):
+        raise ValueError("values have no scales; they are quantized here")
+    request = Request(
+        batch=batch,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=dim,
+        queries=queries,
+        keys=keys,
+        input=_name(q.dtype),
+        output=out_dtype,
+        scales=scales,
+        causal=causal,
+        lengths_on_device=False,
+        lse=return_lse,
+        softmax_scale=scale,
+        smooth_keys=smooth_keys and values,
+    )
+    inputs = [_aligned(one) for one in (q, k, v)]
+    out, lse = _fake(q, k, v, q_scale, k_scale, v_scale, causal, scale, scales, smooth_keys, out_dtype, return_lse)
+    with _device([*inputs, out, lse, *given]) as device:
+        prepared = _prepared(request, device.name)
+        prepared.run(
+            *(Tensor(device.address(one), tuple(one.stride()[:3])) for one in (*inputs, out)),  # type: ignore[arg-type]
+            scales=tuple(device.address(one) for one in given),  # type: ignore[arg-type]
+            lse=device.address(lse),
+            workspace=device.workspace(prepared.workspace),
+            stream=device.stream,
+        )
+    return out, lse
+
+
+def _granularity(given: list[torch.Tensor], sizes: list[tuple[int, int]], batch: int) -> str:
+    """Which elements share a scale, from the shapes of the scales."""
+    for name, shapes in (
+        ("head", [(batch, heads) for heads, _ in sizes]),
+        ("block", [(batch, heads, -(-rows // 64)) for heads, rows in sizes]),
+    ):
+        if [tuple(one.shape) for one in given] == shapes and all(one.dtype == torch.float32 for one in given):
+            return name
+    found = ", ".join(f"{one.dtype} {tuple(one.shape)}" for one in given)
+    raise ValueError(f"expected float32 scales of q, k and v for each head or block of 64 rows, found {found}")
+
+
+@_attention.register_fake
+def _fake(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    q_scale: torch.Tensor,
+    k_scale: torch.Tensor,
+    v_scale: torch.Tensor,
+    causal: bool,
+    scale: float,
+    scales: str,
+    smooth_keys: bool,
+    out_dtype: str,
+    return_lse: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    out = torch.empty(q.shape, dtype=getattr(torch, out_dtype), device=q.device)
+    return out, torch.empty(q.shape[:3] if return_lse else (0,), dtype=torch.float32, device=q.device)
+
+
+@torch.library.custom_op("warpproof::attention_varlen", mutates_args=())
+def _varlen(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    causal: bool,
+    scale: float,
+    scales: str,
+    smooth_keys: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    _expect(q, k, v, 3)
+    starts = [cu_seqlens_q, cu_seqlens_k]
+    if any(one.dim() != 1 or one.dtype != torch.int32 for one in starts) or len(cu_seqlens_q) != len(cu_seqlens_k):
+        raise ValueError("expected int32 cu_seqlens_q and cu_seqlens_k of one length: the number of sequences, plus one")
+    if _name(q.dtype) not in OUTPUTS:
+        raise TypeError(f"sequences of different lengths take float16 and bfloat16, found {q.dtype}")
+    batch = len(cu_seqlens_q) - 1
+    request = Request(
+        batch=batch,
+        heads=q.shape[1],
+        kv_heads=k.shape[1],
+        head_dim=q.shape[2],
+        queries=max_seqlen_q,
+        keys=max_seqlen_k,
+        input=_name(q.dtype),
+        output=_name(q.dtype),
+        scales=scales,
+        causal=causal,
+        lengths_on_device=True,
+        lse=True,
+        softmax_scale=scale,
+        smooth_keys=smooth_keys,
+    )
+    inputs = [_aligned(one) for one in (q, k, v)]
+    out, lse = _varlen_fake(
+        q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, causal, scale, scales, smooth_keys
+    )
+    lse.zero_()
+    starts = [one.contiguous() for one in starts]
+    with _device([*inputs, out, lse, *starts]) as device:
+        prepared = _prepared(request, device.name)
+        prepared.run(
+            *(Tensor(device.address(one), (0, one.stride(1), one.stride(0))) for one in (*inputs, out)),
+            lse=device.address(lse),
+            starts=tuple(device.address(one) for one in starts),  # type: ignore[arg-type]
+            workspace=device.workspace(prepared.workspace),
+            stream=device.stream,
+        )
+    return out, lse
+
+
+@_varlen.register_fake
+def _varlen_fake(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    causal: bool,
+    scale: float,
+    scales: str,
+    smooth_keys: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    lse = torch.empty((cu_seqlens_q.shape[0] - 1, q.shape[1], max_seqlen_q), dtype=torch.float32, device=q.device)
+    return torch.empty(q.shape, dtype=q.dtype, device=q.device), lse
+
+
+def _no_gradient(*_: Any) -> Any:
+    raise NotImplementedError("warpproof's attention has no gradient; use torch.nn.functional.scaled_dot_product_attention for training")
+
+
+_attention.register_autograd(_no_gradient)
+_varlen.register_autograd(_no_gradient)
