@@ -18,6 +18,7 @@
 #endif
 
 constexpr unsigned UNIT = 16; // query rows of a warp
+constexpr bool MASKED = CAUSAL || WINDOW_RIGHT; // rows differ in where the keys end that they see
 constexpr unsigned TILE_KEYS = KEY_TILE;
 static_assert(TILE_KEYS == 64 || (TILE_KEYS == 32 && !K_SCALES && !V_SCALES), "finer scales are those of 64 keys");
 
@@ -61,7 +62,8 @@ struct TileScales {
 struct UnitRows {
     const Work &work;
     unsigned first;   // of the unit
-    unsigned seen[2]; // keys that the row sees, with a mask
+    unsigned seen[2]; // where the keys end that the row sees, with a mask
+    unsigned from[2]; // where they begin, with a window
     float factor[2];  // of the row's scores, the scale of the keys aside where it is not the head's
 
     __device__ __forceinline__ UnitRows(const Work &work, unsigned first, const Lane &lane) : work(work), first(first)
@@ -85,25 +87,34 @@ struct UnitRows {
     __device__ __forceinline__ UnitRows(const Work &work, float factor) : work(work), first(0), factor{factor, factor} {}
     __device__ __forceinline__ void see(const Lane &lane)
     {
-        if (CAUSAL)
+        if (MASKED)
 #pragma unroll
             for (unsigned h = 0; h < 2; h++)
                 seen[h] = work.visible(row(h, lane));
+        if (WINDOW_LEFT)
+#pragma unroll
+            for (unsigned h = 0; h < 2; h++)
+                from[h] = work.first_visible(row(h, lane));
     }
     // Rows beyond the last are computed as the last, and not stored.
     __device__ __forceinline__ unsigned row(unsigned h, const Lane &lane) const { return min(index(h, lane), work.rows - 1); }
     __device__ __forceinline__ unsigned index(unsigned h, const Lane &lane) const { return first + lane.row(2 * h); }
-    __device__ __forceinline__ unsigned visible(unsigned h) const { return CAUSAL ? seen[h] : work.keys; }
-    // Whether every row sees every key before `end`: no row sees less than the first. With a negative factor the smallest score
-    // would be the largest.
+    __device__ __forceinline__ unsigned visible(unsigned h) const { return MASKED ? seen[h] : work.keys; }
+    __device__ __forceinline__ unsigned last() const { return min(first + UNIT, work.rows) - 1; }
+    // Whether every row sees every key of the tile before `end`: no row sees an earlier end than the first, and none a later beginning
+    // than the last. With a negative factor the smallest score would be the largest.
     __device__ __forceinline__ bool full(unsigned end) const
     {
-        return end <= (CAUSAL ? work.visible(first) : work.keys) && work.p.factor >= 0.0f;
+        if (WINDOW_LEFT && end - TILE_KEYS < work.first_visible(last()))
+            return false;
+        return end <= (MASKED ? work.visible(first) : work.keys) && work.p.factor >= 0.0f;
     }
-    // Whether any row sees a key: none sees more than the last.
+    // Whether any row sees a key of the tile from `key` on: none sees a later end than the last, or an earlier beginning than the first.
     __device__ __forceinline__ bool some(unsigned key) const
     {
-        return first < work.rows && key < (CAUSAL ? work.visible(min(first + UNIT, work.rows) - 1) : work.keys);
+        if (WINDOW_LEFT && key + TILE_KEYS <= work.first_visible(first))
+            return false;
+        return first < work.rows && key < (MASKED ? work.visible(last()) : work.keys);
     }
 };
 
@@ -157,7 +168,11 @@ struct Partial {
                     s[i / 2][2 * h + i % 2] = __fmul_rn(s[i / 2][2 * h + i % 2], scales.k[i / 2 * 8 + lane.col(i % 2)]);
             const float factor = K_SCALES == 1 ? __fmul_rn(rows.factor[h], scales.k[0]) : rows.factor[h];
             const int left = static_cast<int>(rows.visible(h) - first - lane.col(0)); // one register, whatever the key
-            auto seen = [&](unsigned i) { return FULL || static_cast<int>(i / 2 * 8 + i % 2) < left; };
+            const int out = WINDOW_LEFT ? static_cast<int>(rows.from[h] - first - lane.col(0)) : 0;
+            auto seen = [&](unsigned i) {
+                const int key = static_cast<int>(i / 2 * 8 + i % 2);
+                return FULL || (key < left && (!WINDOW_LEFT || key >= out));
+            };
             float pair[2] = {-infinity(), -infinity()}; // two chains are half as long
 #pragma unroll
             for (unsigned i = 0; i < TILE_KEYS / 4; i++) {

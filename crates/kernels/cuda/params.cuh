@@ -34,5 +34,6 @@ struct Params {
     unsigned batches, splits; // n9: `splits` blocks after each other share `tiles_per_split` steps
     float factor; // softmax scale · log2(e): scores are in powers of two
     unsigned epoch; // n9: what this launch writes into the counters of its workspace; never 0, and another for the next launch
+    unsigned window_left, window_right; // with WINDOW_LEFT, WINDOW_RIGHT: keys before and after a query's own place that it sees
 };
-static_assert(sizeof(Params) == 272, "what the host writes");
+static_assert(sizeof(Params) == 280, "what the host writes");

@@ -16,6 +16,12 @@
 #ifndef CAUSAL // query i sees keys up to i + keys - queries
 #define CAUSAL 0
 #endif
+#ifndef WINDOW_LEFT // query i sees keys from i + keys - queries - window_left on
+#define WINDOW_LEFT 0
+#endif
+#ifndef WINDOW_RIGHT // query i sees keys up to i + keys - queries + window_right; not with CAUSAL, which is a window_right of 0
+#define WINDOW_RIGHT 0
+#endif
 #ifndef VARLEN // sequences of different lengths, one after the other
 #define VARLEN 0
 #endif
@@ -60,13 +66,21 @@ struct Work {
     }
     __device__ __forceinline__ unsigned key_head() const { return PACK_GQA || !GROUPED ? head : head / p.group; }
 
-    // How many keys a row sees, from the first on.
+    // Where the keys end that a row sees.
     __device__ __forceinline__ unsigned visible(unsigned row) const
     {
-        if (!CAUSAL)
+        if (!CAUSAL && !WINDOW_RIGHT)
             return keys;
-        unsigned seen = query(row) + 1 + keys;
+        unsigned seen = query(row) + 1 + keys + (WINDOW_RIGHT ? p.window_right : 0);
         return seen <= queries ? 0 : min(seen - queries, keys);
+    }
+    // Where they begin; 0 for a row that sees none.
+    __device__ __forceinline__ unsigned first_visible(unsigned row) const
+    {
+        if (!WINDOW_LEFT)
+            return 0;
+        const unsigned place = query(row) + keys, before = queries + p.window_left;
+        return place > before ? place - before : 0;
     }
     // Where the keys end that any row of the tile sees: no row sees more than the last.
     __device__ __forceinline__ unsigned end_key() const { return visible(end_row - 1); }

@@ -80,7 +80,12 @@ impl Request {
 
     /// The exact attention of this request, without a tolerance.
     pub(crate) fn options(&self) -> exact::Options {
-        exact::Options { layout: self.layout, scale: self.softmax_scale, ..exact::Options::default() }
+        exact::Options {
+            layout: self.layout,
+            scale: self.softmax_scale,
+            window: self.window,
+            ..exact::Options::default()
+        }
     }
 }
 
@@ -102,6 +107,7 @@ impl Plan {
         let problem = bitwise::Problem {
             shape: &inputs.shape,
             mask: request.mask,
+            window: request.window,
             softmax_scale: request.softmax_scale(),
             q: &inputs.q,
             k: &inputs.k,

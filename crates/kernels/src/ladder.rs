@@ -71,6 +71,8 @@ pub enum Feature {
     Split,
     /// The output in bf16.
     Bf16,
+    /// Windows around a query's own place.
+    Window,
 }
 
 /// A macro with the value 0 or 1 that changes a kernel.
@@ -148,6 +150,7 @@ const N5: Rung = Rung {
         Feature::Lse,
         Feature::Split,
         Feature::Bf16,
+        Feature::Window,
     ],
     cut: Cut::Streamed,
     arithmetic: Arithmetic::N5,

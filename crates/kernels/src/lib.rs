@@ -74,5 +74,5 @@ pub use format::{Format, OutputFormat};
 pub use inputs::Inputs;
 pub use judge::{Oracles, Verdict};
 pub use plan::{Plan, PlanError, Request, Scales, Splits};
-pub use problem::{Granularity, Layout, Lengths, Mask, Rows, Shape};
+pub use problem::{Granularity, Layout, Lengths, Mask, Rows, Shape, Window};
 pub use tensor::Quantized;

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::ops::Range;
 
 use warpproof_model::Device;
 use warpproof_toolchain::{CompileError, CompileOptions, Source, Toolchain};
@@ -12,7 +13,7 @@ use crate::format::{Format, OutputFormat};
 use crate::ladder::{self, Cut, Feature, LADDER, Rung};
 use crate::oracle::bitwise::{Arithmetic, Parts};
 use crate::params::{Operand, Params, Strides, narrow};
-use crate::problem::{Granularity, Layout, Mask, Shape};
+use crate::problem::{Granularity, Layout, Lengths, Mask, Shape, Window};
 use crate::source;
 use crate::stream_k::StreamK;
 use warpproof_launch::Geometry;
@@ -24,6 +25,8 @@ pub struct Request {
     pub shape: Shape,
     /// Which keys a query sees.
     pub mask: Mask,
+    /// How far around its own place a query sees keys.
+    pub window: Window,
     /// Format of Q, K and V.
     pub format: Format,
     /// Which elements share a scale.
@@ -79,6 +82,7 @@ impl Request {
         Request {
             shape,
             mask: Mask::Full,
+            window: Window::default(),
             format: Format::E4m3,
             scales: Scales::all(Granularity::Head),
             layout: Layout::Bhsd,
@@ -89,6 +93,16 @@ impl Request {
             toggles: Vec::new(),
             splits: Splits::Auto,
         }
+    }
+
+    /// The keys that query `row` of a sequence sees.
+    pub fn visible(&self, lengths: Lengths, row: usize) -> Range<usize> {
+        self.window.visible(self.mask, lengths, row)
+    }
+
+    /// Whether only the general kernel supports the request: rungs that would choose another keep it.
+    pub(crate) fn needs_general(&self) -> bool {
+        self.window != Window::default()
     }
 
     /// The factor of the scores.
@@ -245,7 +259,7 @@ impl Plan {
         if packed {
             defines.extend(["SPLIT=1".into(), "PACK_GQA=1".into()]);
         }
-        let tiles = shape.max_keys().div_ceil(fit.keys).max(1);
+        let tiles = most_tiles(request, fit.keys);
         let splits = split.map_or(1, |per_split| tiles.div_ceil(per_split));
         let (rows, heads) = if packed {
             (shape.max_queries() * shape.group(), shape.kv_heads)
@@ -277,6 +291,9 @@ impl Plan {
                 * size_of::<f32>();
         }
         let (queries, keys) = (shape.query_rows(request.layout), shape.key_rows(request.layout));
+        // A window beyond all rows has no effect, and sums with it stay below 2³².
+        let most = shape.max_queries() + shape.max_keys();
+        let reach = |keys: Option<usize>| narrow(keys.unwrap_or(0).min(most));
         let params = Params {
             q: Operand::of(&queries, request.scales.q, varlen),
             k: Operand::of(&keys, request.scales.k, varlen),
@@ -294,6 +311,8 @@ impl Plan {
             batches: narrow(shape.batch()),
             splits: narrow(fit.stream_k.map_or(splits, |stream_k| stream_k.per)),
             factor,
+            window_left: reach(request.window.left),
+            window_right: reach(request.window.right),
             ..Params::default()
         };
         let request = request.clone();
@@ -389,8 +408,9 @@ impl Plan {
         let rows = lengths.queries * group;
         let first = wide(x) * tile;
         let last = rows.min(first + tile).checked_sub(1).filter(|_| first < rows)?;
-        let end = self.request.mask.visible(lengths, last / group);
-        let from = if packed { (split * per_split).min(end) } else { 0 };
+        let end = self.request.visible(lengths, last / group).end;
+        let begin = self.request.visible(lengths, first / group).start / self.fit.keys * self.fit.keys;
+        let from = if packed { (begin + split * per_split).min(end) } else { begin.min(end) };
         let to = if packed { end.min(from + per_split) } else { end };
         Some(BlockWork { block, batch, head: wide(y) * group, rows: (first, last + 1), keys: (from, to) })
     }
@@ -448,6 +468,9 @@ fn missing(rung: &Rung, request: &Request) -> Option<String> {
     if request.mask == Mask::Causal && !rung.can(Feature::Causal) {
         return Some("causal masks".into());
     }
+    if request.window != Window::default() && !rung.can(Feature::Window) {
+        return Some("sliding windows".into());
+    }
     if !shape.is_equal() && !rung.can(Feature::Varlen) {
         return Some("sequences of different lengths".into());
     }
@@ -500,6 +523,8 @@ fn defines(request: &Request, rung: &Rung, varlen: bool) -> Vec<String> {
     }
     for (name, on) in [
         ("CAUSAL", request.mask == Mask::Causal),
+        ("WINDOW_LEFT", request.window.left.is_some()),
+        ("WINDOW_RIGHT", request.window.right.is_some() && request.mask == Mask::Full),
         ("VARLEN", varlen),
         ("LSE", request.lse),
         ("OUTPUT_BF16", request.output == OutputFormat::Bf16),
@@ -523,10 +548,24 @@ fn defines(request: &Request, rung: &Rung, varlen: bool) -> Vec<String> {
     defines
 }
 
+/// The most key tiles that the rows of a sequence see; with few rows, a window leaves few of them.
+fn most_tiles(request: &Request, keys: usize) -> usize {
+    let shape = &request.shape;
+    if request.window.left.is_none() {
+        return shape.max_keys().div_ceil(keys).max(1);
+    }
+    let with_queries = shape.sequences.iter().filter(|lengths| lengths.queries > 0);
+    let tiles = with_queries.map(|&lengths| {
+        let (first, last) = (request.visible(lengths, 0), request.visible(lengths, lengths.queries - 1));
+        last.end.div_ceil(keys).saturating_sub(first.start / keys)
+    });
+    tiles.max().unwrap_or(0).max(1)
+}
+
 /// Key tiles per block, if the keys of a row are distributed over several.
 fn tiles_per_split(request: &Request, rung: &Rung, device: &Device) -> Option<usize> {
     let shape = &request.shape;
-    let tiles = shape.max_keys().div_ceil(rung.keys).max(1);
+    let tiles = most_tiles(request, rung.keys);
     let few = shape.max_queries() * shape.group() <= FEW_ROWS;
     let count = match request.splits {
         Splits::None => return None,

@@ -13,7 +13,7 @@ use warpproof_kernels::format::OutputFormat;
 use warpproof_kernels::inputs::{Distribution, generate};
 use warpproof_kernels::null::Null;
 use warpproof_kernels::plan::{Plan, Request, Scales, Splits};
-use warpproof_kernels::problem::{Granularity, Layout, Mask, Shape};
+use warpproof_kernels::problem::{Granularity, Layout, Mask, Shape, Window};
 
 /// Two query heads for each key head, 33 queries against 97 keys.
 fn grouped() -> Shape {
@@ -68,10 +68,17 @@ fn refused(request: &Request, output: impl Fn(&warpproof_kernels::Inputs) -> Vec
     })
 }
 
-/// Runs a request, then checks that the tolerance refuses null outputs, and the right output of `without`.
-fn holds(request: &Request, without: Option<&Request>) {
-    Case::of(request.clone()).run();
-    for null in Null::ALL {
+/// Whether a null output happens to be the right one.
+fn is_right(null: Null, request: &Request) -> bool {
+    let inputs = generate(&request.shape, Distribution::Normal, 3, request.spec());
+    let exact = Plan::new(request, l4()).unwrap().exact(&inputs).unwrap();
+    let right: Vec<u16> = exact.output.iter().map(|value| request.output.encode(*value)).collect();
+    matches!(null, Null::TileSkipped | Null::TailSkipped) && null.answer(request, &inputs).unwrap() == right
+}
+
+/// Checks that the tolerance refuses null outputs, and the right output of `without`.
+fn refuses(request: &Request, without: Option<&Request>) {
+    for null in Null::ALL.into_iter().filter(|null| !is_right(*null, request)) {
         assert!(refused(request, |inputs| null.answer(request, inputs).unwrap()), "{null} {request:?}");
     }
     if let Some(without) = without {
@@ -86,7 +93,9 @@ fn holds(request: &Request, without: Option<&Request>) {
 #[test]
 fn outputs_in_bf16() {
     for request in combinations() {
-        holds(&Request { output: OutputFormat::Bf16, ..request }, None);
+        let request = Request { output: OutputFormat::Bf16, ..request };
+        Case::of(request.clone()).run();
+        refuses(&request, None);
     }
 }
 
@@ -111,6 +120,76 @@ fn codes_of_the_other_output_format_are_refused() {
     }
 }
 
+const WINDOWS: [Window; 4] = [
+    Window { left: Some(20), right: None },
+    Window { left: Some(70), right: Some(5) },
+    Window { left: None, right: Some(3) },
+    Window { left: Some(0), right: Some(0) },
+];
+
+#[test]
+fn windows_around_the_place_of_a_query() {
+    for window in WINDOWS {
+        for request in combinations() {
+            Case::of(Request { window, ..request }).run();
+        }
+    }
+}
+
+#[test]
+fn outputs_without_the_window_are_refused() {
+    for request in combinations() {
+        let windowed = Request { window: Window { left: Some(20), right: Some(1) }, ..request.clone() };
+        refuses(&windowed, Some(&request));
+    }
+}
+
+/// Long rows of keys: tiles before, across and after the window, several rows of blocks.
+#[test]
+fn windows_much_shorter_than_the_keys() {
+    for (queries, keys, window) in [
+        (300, 300, Window::left(63)),
+        (300, 300, Window::left(64)),
+        (260, 520, Window { left: Some(100), right: Some(30) }),
+        (100, 300, Window { left: None, right: Some(0) }),
+        (300, 100, Window::left(10)),
+    ] {
+        let shape = Shape { heads: 2, kv_heads: 1, dim: 64, sequences: vec![lengths(queries, keys)] };
+        for mask in [Mask::Full, Mask::Causal] {
+            let request = Request { mask, window, ..Request::new(shape.clone()) };
+            Case::of(request).on(study::one_multiprocessor()).run();
+        }
+    }
+    // Decode: the splits divide the window, not all keys.
+    let shape = Shape { sequences: vec![lengths(1, 1000), lengths(2, 900)], ..grouped() };
+    let request = Request {
+        mask: Mask::Causal,
+        window: Window::left(250),
+        layout: Layout::Bshd,
+        splits: Splits::Count(3),
+        lse: true,
+        ..Request::new(shape)
+    };
+    let plan = Plan::new(&request, l4()).unwrap();
+    assert_eq!((plan.params.tiles_per_split, plan.params.splits), (2, 3));
+    Case::of(request).run();
+}
+
+#[test]
+fn blocks_take_the_tiles_of_their_windows_only() {
+    let request = Request {
+        mask: Mask::Causal,
+        window: Window::left(100),
+        rung: Some("n5".to_owned()),
+        ..Request::new(Shape::equal(1, 1, 512, 64))
+    };
+    let plan = Plan::new(&request, l4()).unwrap();
+    let keys: Vec<(usize, usize)> = plan.table().map(|work| work.keys).collect();
+    let expected: Vec<(usize, usize)> =
+        (0..8usize).map(|tile| ((64 * tile).saturating_sub(100) / 64 * 64, 64 * (tile + 1))).collect();
+    assert_eq!(keys, expected);
+}
+
 /// Requests with every option, of both row lengths.
 fn with_options() -> Vec<Request> {
     let bf16 = |request| Request { output: OutputFormat::Bf16, ..request };
@@ -118,7 +197,12 @@ fn with_options() -> Vec<Request> {
         let other = Shape { dim: 192 - request.shape.dim, ..request.shape.clone() };
         [Request { shape: other, ..request.clone() }, request]
     });
-    both.map(bf16).collect()
+    let plain: Vec<Request> = both.collect();
+    let mut all: Vec<Request> = plain.iter().cloned().map(bf16).collect();
+    for window in [WINDOWS[0], WINDOWS[1]] {
+        all.extend(plain.iter().map(|request| Request { window, ..request.clone() }));
+    }
+    all
 }
 
 #[test]
@@ -144,4 +228,6 @@ fn rungs_without_an_option_refuse_it() {
     let refused = |request: Request| Plan::new(&request, l4()).unwrap_err().to_string();
     let bf16 = Request { output: OutputFormat::Bf16, ..with("n4") };
     assert_eq!(refused(bf16), "rung n4-mma-fp8 does not support outputs in bf16");
+    let window = Request { window: Window::left(5), ..with("n4") };
+    assert_eq!(refused(window), "rung n4-mma-fp8 does not support sliding windows");
 }

@@ -22,7 +22,7 @@ mod tests;
 use super::parallel;
 use crate::format::{Format, OutputFormat};
 use crate::inputs::{Inconsistent, consistent};
-use crate::problem::{BLOCK_ROWS, Granularity, Layout, Mask, Shape};
+use crate::problem::{BLOCK_ROWS, Granularity, Layout, Mask, Shape, Window};
 use crate::stream_k::StreamK;
 use crate::tensor::Quantized;
 use keys::{Keys, queries};
@@ -38,6 +38,8 @@ pub struct Problem<'a> {
     pub shape: &'a Shape,
     /// Which keys a query sees.
     pub mask: Mask,
+    /// How far around its own place a query sees keys.
+    pub window: Window,
     /// The factor of the scores before the softmax; usually 1/√dim.
     pub softmax_scale: f64,
     /// Queries.
@@ -59,7 +61,7 @@ pub struct Problem<'a> {
 pub enum Parts {
     /// Not divided.
     Whole,
-    /// Into parts of this number of key tiles.
+    /// Into parts of this number of key tiles, from the first that any row of a sequence sees.
     Tiles(usize),
     /// At the boundaries between blocks; a step is a tile of keys.
     StreamK(StreamK),
@@ -69,17 +71,21 @@ pub enum Parts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Division {
     Whole,
-    /// Into parts of this number of tiles.
-    Each(usize),
+    /// Into parts of `each` tiles, from tile `first` on.
+    Each {
+        first: usize,
+        each: usize,
+    },
     /// Into two parts; the second starts at this tile.
     At(usize),
 }
 
 impl Parts {
-    fn of_row(&self, batch: usize, head: usize, row: usize) -> Division {
+    /// The division of a row, if the sequence's first visible key is in tile `first`.
+    fn of_row(&self, first: usize, (batch, head, row): (usize, usize, usize)) -> Division {
         match self {
             Parts::Whole => Division::Whole,
-            Parts::Tiles(each) => Division::Each(*each),
+            Parts::Tiles(each) => Division::Each { first, each: *each },
             Parts::StreamK(stream_k) => {
                 stream_k.cut(stream_k.tile(batch, head, row)).map_or(Division::Whole, Division::At)
             }
@@ -406,15 +412,17 @@ fn finish<S: Core, V: Core>(
         .collect();
 
     let mut factors = [0.0; ROWS];
-    let mut visible = [0; ROWS];
+    let (mut from, mut visible) = ([usize::MAX; ROWS], [0; ROWS]);
     for (lane, &(head, row)) in places.iter().enumerate() {
         factors[lane] = problem.exponent_scale() * problem.q.factor(item.batch, head, row);
-        visible[lane] = problem.mask.visible(lengths, row);
+        let seen = problem.window.visible(problem.mask, lengths, row);
+        (from[lane], visible[lane]) = (seen.start, seen.end);
     }
     let queries = queries(cores.0, problem.q, item.batch, places.iter().copied());
-    let tile = RowTile { arithmetic, cores, keys, queries, factors, visible };
+    let tile = RowTile { arithmetic, cores, keys, queries, factors, from, visible };
     // Nearly all rows have the same division; each division is computed with the rows that have it.
-    let division = |&(head, row): &(usize, usize)| problem.parts.of_row(item.batch, head, row);
+    let first = problem.window.visible(problem.mask, lengths, 0).start / arithmetic.tile;
+    let division = |&(head, row): &(usize, usize)| problem.parts.of_row(first, (item.batch, head, row));
     let mut ways: Vec<Division> = Vec::new();
     for way in places.iter().map(division) {
         if !ways.contains(&way) {

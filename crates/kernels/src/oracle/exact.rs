@@ -16,7 +16,7 @@ use super::parallel;
 use super::product::{Matrix, multiply};
 use crate::format::Format;
 use crate::inputs::{Inconsistent, Inputs};
-use crate::problem::{BLOCK_ROWS, Granularity, Layout, Lengths, Mask, Rows};
+use crate::problem::{BLOCK_ROWS, Granularity, Layout, Lengths, Mask, Rows, Window};
 use crate::tensor::Quantized;
 use crate::tolerance::{PFormat, Precision, RowModel, ScoreSizes, Sums, lse_limit};
 use std::f64::consts::LOG2_E;
@@ -43,6 +43,8 @@ pub struct Options {
     pub cast: PCast,
     /// The factor on scores; 1/√D by default.
     pub scale: Option<f64>,
+    /// How far around its own place a query sees keys.
+    pub window: Window,
     /// Where the kernel under test rounds; enables [`Exact::tolerance`].
     pub precision: Option<Precision>,
     /// For a sequence with this number of keys, the keys that no query sees: for deliberately wrong outputs.
@@ -103,6 +105,9 @@ pub fn attention(inputs: &Inputs, mask: Mask, options: &Options) -> Result<Exact
     let tolerance = measured.then(|| Tolerance::new(limits, lse_limits, &moments));
     Ok(Exact { rows, output, lse, tolerance })
 }
+
+/// Keys of one step of the tensor core.
+const STEP_KEYS: usize = 16;
 
 /// Query rows that are computed at a time: their scores for a few thousand keys fit in the L2 cache.
 const QUERY_BLOCK: usize = 32;
@@ -190,6 +195,10 @@ impl<'a> Head<'a> {
         Head { mask, options, lengths, dim, q, k, v, skipped, largest_key, model }
     }
 
+    fn visible(&self, row: usize) -> Range<usize> {
+        self.options.window.visible(self.mask, self.lengths, row)
+    }
+
     fn run(&self) -> HeadResult {
         let mut result = HeadResult::default();
         let mut block = Block::default();
@@ -202,8 +211,8 @@ impl<'a> Head<'a> {
 
     fn block(&self, rows: Range<usize>, block: &mut Block, result: &mut HeadResult) {
         let count = rows.len();
-        // Later rows see at least as many keys.
-        let keys = self.mask.visible(self.lengths, rows.end - 1);
+        // For later rows, the keys that they see do not end earlier.
+        let keys = self.visible(rows.end - 1).end;
         let dim = self.dim;
         block.p.resize(count * keys, 0.0);
         let q = Matrix { values: &self.q[rows.start * dim..], width: dim };
@@ -212,8 +221,9 @@ impl<'a> Head<'a> {
 
         block.sums.clear();
         for (row, weights) in rows.clone().zip(lines(&mut block.p, count, keys)) {
-            let visible = self.mask.visible(self.lengths, row);
-            weights[visible..].fill(f64::NEG_INFINITY);
+            let visible = self.visible(row);
+            weights[visible.end..].fill(f64::NEG_INFINITY);
+            weights[..visible.start].fill(f64::NEG_INFINITY);
             weights[self.skipped.start.min(keys)..self.skipped.end.min(keys)].fill(f64::NEG_INFINITY);
             let largest = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let magnitude = weights.iter().filter(|s| s.is_finite()).fold(0.0, |m: f64, s| m.max(s.abs()));
@@ -224,6 +234,8 @@ impl<'a> Head<'a> {
                 sum += *weight;
             }
             result.lse.push(if sum > 0.0 { base + sum.ln() } else { f64::NEG_INFINITY });
+            // The tensor core's steps are of 16 keys: a window may begin inside one.
+            let visible = visible.len() + visible.start % STEP_KEYS;
             block.sums.push(RowSum { sum, magnitude, visible });
         }
         let cast: &[f64] =
@@ -390,6 +402,7 @@ struct RowSum {
     sum: f64,
     /// The largest magnitude of a score.
     magnitude: f64,
+    /// The keys that it sees, from the first step of the tensor core on.
     visible: usize,
 }
 

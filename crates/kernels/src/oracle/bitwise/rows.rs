@@ -18,7 +18,9 @@ pub(super) struct RowTile<'a, S: Core, V: Core> {
     pub queries: Vec<Tall<S::Code>>,
     /// The factor of a row's scores, without the key's scale.
     pub factors: Row<f32>,
-    /// The number of keys that a row sees, from the first on.
+    /// The first key that a row sees.
+    pub from: Row<usize>,
+    /// Where the keys end that a row sees.
     pub visible: Row<usize>,
 }
 
@@ -52,8 +54,11 @@ impl<S: Core, V: Core> RowTile<'_, S, V> {
         let seen = self.visible.iter().copied().max().unwrap_or(0);
         let tiles = seen.div_ceil(self.arithmetic.tile);
         let starts: Vec<usize> = match division {
-            Division::Whole => return self.tiles(0..tiles),
-            Division::Each(each) => (0..tiles).step_by(each.max(1)).collect(),
+            Division::Whole => {
+                let first = self.from.iter().copied().min().unwrap_or(0) / self.arithmetic.tile;
+                return self.tiles(first..tiles);
+            }
+            Division::Each { first, each } => (first..tiles).step_by(each.max(1)).collect(),
             Division::At(second) => vec![0, second.min(tiles)],
         };
         let ends = starts.iter().skip(1).copied().chain([tiles]);
@@ -73,9 +78,8 @@ impl<S: Core, V: Core> RowTile<'_, S, V> {
                 scales: self.keys.k_scales(tile),
                 exponent: self.arithmetic.exponent,
                 own_scales: self.keys.own_scales,
-                visible: self
-                    .visible
-                    .map(|seen| u32::try_from(seen.saturating_sub(first)).unwrap_or(u32::MAX)),
+                from: self.from.map(|key| within(key, first)),
+                visible: self.visible.map(|key| within(key, first)),
                 shift: self.arithmetic.shift,
                 order: self.arithmetic.sum,
                 largest: &mut state.largest,
@@ -137,6 +141,11 @@ impl<S: Core, V: Core> RowTile<'_, S, V> {
     }
 }
 
+/// A key's place in the tile that starts at `first`; 0 for earlier keys.
+fn within(key: usize, first: usize) -> u32 {
+    u32::try_from(key.saturating_sub(first)).unwrap_or(u32::MAX)
+}
+
 /// Turns the scores of a tile into weights and updates the state. Returns the factor for the previous state.
 struct Softmax<'a> {
     /// Scores of codes, replaced by weights: `[key][row]`.
@@ -146,6 +155,7 @@ struct Softmax<'a> {
     exponent: Exponent,
     /// Whether keys have their own scales; a folded scale then consists of the rows' factor only.
     own_scales: bool,
+    from: Row<u32>,
     visible: Row<u32>,
     shift: f32,
     order: Sum,
@@ -162,6 +172,8 @@ impl Vectorized for Softmax<'_> {
         let factor = |row: usize, scale: f32| {
             if folded && self.own_scales { self.factors[row] } else { self.factors[row] * scale }
         };
+        let (from, visible) = (self.from, self.visible);
+        let seen = |row: usize, key: u32| from[row] <= key && key < visible[row];
         let mut largest = *self.largest;
         for ((key, scores), scale) in (0u32..).zip(self.scores.iter_mut()).zip(self.scales) {
             let own = if folded && self.own_scales { *scale } else { 1.0 };
@@ -169,7 +181,7 @@ impl Vectorized for Softmax<'_> {
                 // Multiplying by one is exact, so keys without their own scales need no branch.
                 let score = scores[row] * own;
                 let scaled = score * factor(row, *scale);
-                let scaled = if key < self.visible[row] { scaled } else { f32::NEG_INFINITY };
+                let scaled = if seen(row, key) { scaled } else { f32::NEG_INFINITY };
                 scores[row] = if folded { score } else { scaled };
                 largest[row] = if scaled > largest[row] { scaled } else { largest[row] };
             }
@@ -186,7 +198,7 @@ impl Vectorized for Softmax<'_> {
             for row in 0..ROWS {
                 let exponent = if folded {
                     let exponent = scores[row].mul_add(factor(row, *scale), -base[row]);
-                    if key < self.visible[row] { exponent } else { f32::NEG_INFINITY }
+                    if seen(row, key) { exponent } else { f32::NEG_INFINITY }
                 } else {
                     scores[row] - base[row]
                 };
