@@ -3,6 +3,8 @@
 // The softmax has its scale folded into the exponent: a weight is 2^(s · f − (m − 8)), one multiply-add before ex2, where n4
 // multiplies, and subtracts later. m is the largest s · f, which is the largest s times f, for rounding is monotonic and f is not
 // negative. Tiles that a row does not see in whole take another way through the same arithmetic.
+//
+// Where scores are changed before the softmax (SHAPED), they are multiplied by f first, and the exponent is a difference.
 #pragma once
 #include "fragment.cuh"
 #include "quantized.cuh"
@@ -18,6 +20,7 @@
 #endif
 
 constexpr unsigned UNIT = 16; // query rows of a warp
+constexpr bool SHAPED = SOFTCAP;                // scores are not multiples of the products
 constexpr bool MASKED = CAUSAL || WINDOW_RIGHT; // rows differ in where the keys end that they see
 constexpr unsigned TILE_KEYS = KEY_TILE;
 static_assert(TILE_KEYS == 64 || (TILE_KEYS == 32 && !K_SCALES && !V_SCALES), "finer scales are those of 64 keys");
@@ -121,6 +124,13 @@ struct UnitRows {
 // What a row's sums are multiplied by at the end; 0 for a row that saw no key.
 __device__ __forceinline__ float normal(float sum, float v_scale) { return sum == 0.0f ? 0.0f : __fmul_rn(rcp_ftz(sum), v_scale); }
 
+// cap · tanh(score / cap) in powers of two, from x = 2 log2(e) · score / cap: tanh is 1 − 2 / (1 + 2^x), to within 2^-21, where
+// tanh.approx has 11 bits. Infinities end at ±cap.
+__device__ __forceinline__ float soft_cap(float x, float cap)
+{
+    return __fmaf_rn(rcp_ftz(__fadd_rn(ex2_ftz(x), 1.0f)), -2.0f * cap, cap);
+}
+
 // What is known of the rows after some keys.
 struct Partial {
     Output out = {};
@@ -166,7 +176,16 @@ struct Partial {
 #pragma unroll
                 for (unsigned i = 0; i < TILE_KEYS / 4; i++)
                     s[i / 2][2 * h + i % 2] = __fmul_rn(s[i / 2][2 * h + i % 2], scales.k[i / 2 * 8 + lane.col(i % 2)]);
-            const float factor = K_SCALES == 1 ? __fmul_rn(rows.factor[h], scales.k[0]) : rows.factor[h];
+            const float scale = K_SCALES == 1 ? __fmul_rn(rows.factor[h], scales.k[0]) : rows.factor[h];
+            if (SHAPED)
+#pragma unroll
+                for (unsigned i = 0; i < TILE_KEYS / 4; i++) {
+                    float &x = s[i / 2][2 * h + i % 2];
+                    x = __fmul_rn(x, scale);
+                    if (SOFTCAP)
+                        x = soft_cap(x, rows.work.p.cap);
+                }
+            const float factor = SHAPED ? 1.0f : scale;
             const int left = static_cast<int>(rows.visible(h) - first - lane.col(0)); // one register, whatever the key
             const int out = WINDOW_LEFT ? static_cast<int>(rows.from[h] - first - lane.col(0)) : 0;
             auto seen = [&](unsigned i) {

@@ -22,6 +22,9 @@
 #ifndef WINDOW_RIGHT // query i sees keys up to i + keys - queries + window_right; not with CAUSAL, which is a window_right of 0
 #define WINDOW_RIGHT 0
 #endif
+#ifndef SOFTCAP // scores become cap · tanh(score / cap)
+#define SOFTCAP 0
+#endif
 #ifndef VARLEN // sequences of different lengths, one after the other
 #define VARLEN 0
 #endif

@@ -84,6 +84,7 @@ impl Request {
             layout: self.layout,
             scale: self.softmax_scale,
             window: self.window,
+            softcap: self.softcap,
             ..exact::Options::default()
         }
     }
@@ -109,6 +110,7 @@ impl Plan {
             mask: request.mask,
             window: request.window,
             softmax_scale: request.softmax_scale(),
+            softcap: request.softcap,
             q: &inputs.q,
             k: &inputs.k,
             v: &inputs.v,

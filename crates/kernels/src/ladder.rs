@@ -73,6 +73,8 @@ pub enum Feature {
     Bf16,
     /// Windows around a query's own place.
     Window,
+    /// Soft caps on the scores.
+    Softcap,
 }
 
 /// A macro with the value 0 or 1 that changes a kernel.
@@ -151,6 +153,7 @@ const N5: Rung = Rung {
         Feature::Split,
         Feature::Bf16,
         Feature::Window,
+        Feature::Softcap,
     ],
     cut: Cut::Streamed,
     arithmetic: Arithmetic::N5,

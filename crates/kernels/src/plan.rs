@@ -39,6 +39,8 @@ pub struct Request {
     pub lse: bool,
     /// Factor of the scores; `None`: 1/√D.
     pub softmax_scale: Option<f64>,
+    /// Scores become `cap · tanh(score / cap)`; positive.
+    pub softcap: Option<f64>,
     /// The rung by id or name; `None`: the one with the least predicted time at the nearest shape
     /// ([`crate::dispatch`]).
     pub rung: Option<String>,
@@ -89,6 +91,7 @@ impl Request {
             output: OutputFormat::F16,
             lse: false,
             softmax_scale: None,
+            softcap: None,
             rung: None,
             toggles: Vec::new(),
             splits: Splits::Auto,
@@ -102,7 +105,7 @@ impl Request {
 
     /// Whether only the general kernel supports the request: rungs that would choose another keep it.
     pub(crate) fn needs_general(&self) -> bool {
-        self.window != Window::default()
+        self.window != Window::default() || self.softcap.is_some()
     }
 
     /// The factor of the scores.
@@ -176,6 +179,8 @@ pub enum PlanError {
     Toggle(String),
     /// The softmax scale is not finite, or so large that its product with log₂(e) is infinite in f32.
     SoftmaxScale(String),
+    /// The soft cap is not a positive number, or too large or too small for f32.
+    Softcap(String),
     /// The device does not support the format.
     Device(String),
 }
@@ -192,6 +197,9 @@ impl fmt::Display for PlanError {
             PlanError::Toggle(name) => write!(f, "toggle {name} is set twice"),
             PlanError::SoftmaxScale(scale) => {
                 write!(f, "the softmax scale {scale} does not give a finite factor in f32")
+            }
+            PlanError::Softcap(cap) => {
+                write!(f, "the soft cap {cap} does not give positive finite factors in f32")
             }
         }
     }
@@ -236,7 +244,7 @@ impl Plan {
                 return Err(PlanError::Toggle(name.clone()));
             }
         }
-        let factor = factor(request)?;
+        let (factor, cap) = factors(request)?;
         let rung = choose(request, device)?;
         let arch = device.capability.arch();
         let capability = device.capability.major * 10 + device.capability.minor;
@@ -311,6 +319,7 @@ impl Plan {
             batches: narrow(shape.batch()),
             splits: narrow(fit.stream_k.map_or(splits, |stream_k| stream_k.per)),
             factor,
+            cap,
             window_left: reach(request.window.left),
             window_right: reach(request.window.right),
             ..Params::default()
@@ -486,6 +495,9 @@ fn missing(rung: &Rung, request: &Request) -> Option<String> {
     if request.output == OutputFormat::Bf16 && !rung.can(Feature::Bf16) {
         return Some("outputs in bf16".into());
     }
+    if request.softcap.is_some() && !rung.can(Feature::Softcap) {
+        return Some("soft caps".into());
+    }
     if let Some((name, _)) = unknown {
         return Some(format!("toggle {name}"));
     }
@@ -526,6 +538,7 @@ fn defines(request: &Request, rung: &Rung, varlen: bool) -> Vec<String> {
         ("WINDOW_LEFT", request.window.left.is_some()),
         ("WINDOW_RIGHT", request.window.right.is_some() && request.mask == Mask::Full),
         ("VARLEN", varlen),
+        ("SOFTCAP", request.softcap.is_some()),
         ("LSE", request.lse),
         ("OUTPUT_BF16", request.output == OutputFormat::Bf16),
         ("FORMAT_E5M2", request.format == Format::E5m2),
@@ -591,10 +604,32 @@ fn extents(grid: [usize; 3]) -> Result<[u32; 3], PlanError> {
     Ok(grid.map(narrow))
 }
 
-/// Softmax scale times log2(e), rounded once.
-#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "rounding is intended")]
-fn factor(request: &Request) -> Result<f32, PlanError> {
+/// The factor of the scores, and the cap, 0 without one.
+fn factors(request: &Request) -> Result<(f32, f32), PlanError> {
     let scale = request.softmax_scale();
-    let factor = (scale * std::f64::consts::LOG2_E) as f32;
-    if factor.is_finite() { Ok(factor) } else { Err(PlanError::SoftmaxScale(scale.to_string())) }
+    let factor = exponent_scale(scale, request.softcap);
+    if !factor.is_finite() {
+        return Err(PlanError::SoftmaxScale(scale.to_string()));
+    }
+    let Some(cap) = request.softcap else { return Ok((factor, 0.0)) };
+    let scaled = exponent_cap(cap);
+    // Twice the cap is a factor too.
+    if scaled.is_normal() && scaled > 0.0 && (2.0 * scaled).is_finite() {
+        Ok((factor, scaled))
+    } else {
+        Err(PlanError::Softcap(cap.to_string()))
+    }
+}
+
+/// Softmax scale times log2(e), rounded once; with a soft cap, twice that over the cap.
+#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "rounding is intended")]
+pub(crate) fn exponent_scale(scale: f64, softcap: Option<f64>) -> f32 {
+    let factor = scale * std::f64::consts::LOG2_E;
+    softcap.map_or(factor, |cap| 2.0 * factor / cap) as f32
+}
+
+/// The cap in powers of two, rounded once.
+#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "rounding is intended")]
+pub(crate) fn exponent_cap(cap: f64) -> f32 {
+    (cap * std::f64::consts::LOG2_E) as f32
 }

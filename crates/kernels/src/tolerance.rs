@@ -37,6 +37,10 @@
 //!   rounds D times: D/3 · (2^-24 R)².
 //! - operands that are dequantized to f16, each with a relative error of at most 2^-11: two of them in each product,
 //!   2/3 · (2^-11)² · Σ (q_d k_jd)², where the last sum is at most |q|² max|k|².
+//! - a soft cap C, in units of log₂. tanh has a slope of at most 1, so it does not enlarge the errors before it. It is computed as
+//!   C − 2C r with r = 1/(1 + e), and e = 2^x: `ex2.approx` makes e wrong by at most 2^-22 of it, which is 2^-24 in r; the sum
+//!   rounds by 2^-24 of it, which is 2^-24 in r; `rcp.approx` adds 2^-23 of r ≤ 1; together 2^-22. The last multiply-add rounds by
+//!   2^-24 C. At most (2^-21 + 2^-24) C in total, which is taken as the deviation.
 //! - four f32 roundings from the product to the exponent, 4/3 · (2^-24 max|y|)², and the error 2^-22 of `ex2.approx`.
 //!
 //! **3. The sum over keys.** It runs in N steps, each of which cuts terms and the accumulator toward zero. The largest
@@ -177,8 +181,10 @@ pub(crate) struct ScoreSizes {
     pub(crate) reach: f64,
     /// |q| · max|k|.
     pub(crate) norm: f64,
-    /// The largest score.
+    /// The largest score, before a soft cap.
     pub(crate) largest: f64,
+    /// C: the soft cap; 0 without one.
+    pub(crate) cap: f64,
 }
 
 /// Parameters of the model for a row.
@@ -214,6 +220,7 @@ impl Precision {
             * (product * sizes.reach.powi(2)
                 + operand * sizes.norm.powi(2)
                 + 4.0 / 3.0 * unit(24) * sizes.largest.powi(2))
+            + (LN_2 * sizes.cap * (2f64.powi(-21) + 2f64.powi(-24))).powi(2)
             + unit(22);
         let steps = match self.chain {
             ValueChain::F32 => keys,

@@ -22,12 +22,13 @@ mod tests;
 use super::parallel;
 use crate::format::{Format, OutputFormat};
 use crate::inputs::{Inconsistent, consistent};
+use crate::plan;
 use crate::problem::{BLOCK_ROWS, Granularity, Layout, Mask, Shape, Window};
 use crate::stream_k::StreamK;
 use crate::tensor::Quantized;
 use keys::{Keys, queries};
 use product::{Chain, Core, Eight, Half, ROWS, SIDE};
-use rows::RowTile;
+use rows::{RowTile, Shaping};
 use std::fmt;
 use warpproof_sim::num::fp8::Fp8;
 
@@ -42,6 +43,8 @@ pub struct Problem<'a> {
     pub window: Window,
     /// The factor of the scores before the softmax; usually 1/√dim.
     pub softmax_scale: f64,
+    /// Scores become `cap · tanh(score / cap)`.
+    pub softcap: Option<f64>,
     /// Queries.
     pub q: &'a Quantized,
     /// Keys.
@@ -259,6 +262,8 @@ pub enum Unfit {
     /// Scales of values differ inside a head, which only the FP8 tensor core with an additional f32
     /// accumulator can apply.
     ValueScales,
+    /// Scores are changed before the softmax, which only rungs that fold the scale into the exponent support.
+    Shaping,
 }
 
 impl fmt::Display for Unfit {
@@ -277,6 +282,7 @@ impl fmt::Display for Unfit {
             Unfit::ValueScales => {
                 f.write_str("this rung does not support scales of V that differ inside a head")
             }
+            Unfit::Shaping => f.write_str("this rung does not change scores before the softmax"),
         }
     }
 }
@@ -314,6 +320,9 @@ impl Problem<'_> {
         if !self.shape.dim.is_multiple_of(SIDE) {
             return Err(Unfit::Dim);
         }
+        if self.softcap.is_some() && arithmetic.exponent != Exponent::Folded {
+            return Err(Unfit::Shaping);
+        }
         let tile = arithmetic.tile;
         if tile == 0 || tile > Arithmetic::MAX_TILE || !tile.is_multiple_of(SIDE) {
             return Err(Unfit::Tile);
@@ -332,13 +341,8 @@ impl Problem<'_> {
     }
 
     /// The factor of the scores without the operands' scales, for powers of two instead of e.
-    #[expect(
-        clippy::as_conversions,
-        clippy::cast_possible_truncation,
-        reason = "rounded to f32 by definition"
-    )]
     fn exponent_scale(&self) -> f32 {
-        (self.softmax_scale * std::f64::consts::LOG2_E) as f32
+        plan::exponent_scale(self.softmax_scale, self.softcap)
     }
 }
 
@@ -419,7 +423,8 @@ fn finish<S: Core, V: Core>(
         (from[lane], visible[lane]) = (seen.start, seen.end);
     }
     let queries = queries(cores.0, problem.q, item.batch, places.iter().copied());
-    let tile = RowTile { arithmetic, cores, keys, queries, factors, from, visible };
+    let shaping = problem.softcap.map(|cap| Shaping { cap: plan::exponent_cap(cap) });
+    let tile = RowTile { arithmetic, cores, keys, queries, factors, from, visible, shaping };
     // Nearly all rows have the same division; each division is computed with the rows that have it.
     let first = problem.window.visible(problem.mask, lengths, 0).start / arithmetic.tile;
     let division = |&(head, row): &(usize, usize)| problem.parts.of_row(first, (item.batch, head, row));

@@ -45,6 +45,8 @@ pub struct Options {
     pub scale: Option<f64>,
     /// How far around its own place a query sees keys.
     pub window: Window,
+    /// Scores become `cap · tanh(score / cap)`.
+    pub softcap: Option<f64>,
     /// Where the kernel under test rounds; enables [`Exact::tolerance`].
     pub precision: Option<Precision>,
     /// For a sequence with this number of keys, the keys that no query sees: for deliberately wrong outputs.
@@ -225,8 +227,11 @@ impl<'a> Head<'a> {
             weights[visible.end..].fill(f64::NEG_INFINITY);
             weights[..visible.start].fill(f64::NEG_INFINITY);
             weights[self.skipped.start.min(keys)..self.skipped.end.min(keys)].fill(f64::NEG_INFINITY);
-            let largest = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let magnitude = weights.iter().filter(|s| s.is_finite()).fold(0.0, |m: f64, s| m.max(s.abs()));
+            if let Some(cap) = self.options.softcap {
+                weights.iter_mut().filter(|s| s.is_finite()).for_each(|s| *s = cap * (*s / cap).tanh());
+            }
+            let largest = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let base = if largest == f64::NEG_INFINITY { 0.0 } else { largest };
             let mut sum = 0.0;
             for weight in weights {
@@ -342,6 +347,7 @@ impl<'a> Head<'a> {
             reach: (largest_query * self.largest_key).max(largest) * LOG2_E,
             norm: norm * self.largest_key * LOG2_E,
             largest: largest * LOG2_E,
+            cap: self.options.softcap.unwrap_or(0.0) * LOG2_E,
         }
     }
 }
@@ -400,7 +406,7 @@ impl KeySums {
 struct RowSum {
     /// l
     sum: f64,
-    /// The largest magnitude of a score.
+    /// The largest magnitude of a score, before a soft cap.
     magnitude: f64,
     /// The keys that it sees, from the first step of the tensor core on.
     visible: usize,

@@ -22,6 +22,14 @@ pub(super) struct RowTile<'a, S: Core, V: Core> {
     pub from: Row<usize>,
     /// Where the keys end that a row sees.
     pub visible: Row<usize>,
+    /// How scores change before the softmax, if they do.
+    pub shaping: Option<Shaping>,
+}
+
+/// How scores change before the softmax.
+pub(super) struct Shaping {
+    /// The soft cap in powers of two.
+    pub cap: f32,
 }
 
 /// The state of the rows after some tiles.
@@ -36,6 +44,9 @@ pub(super) struct State {
 
 /// The maximum number of lanes that share a row.
 const MAX_LANES: usize = 32;
+
+/// Scales of keys whose scores contain them.
+const ONES: [f32; Arithmetic::MAX_TILE] = [1.0; Arithmetic::MAX_TILE];
 
 #[inline(always)]
 fn ex2(x: f32, flush: bool) -> f32 {
@@ -72,10 +83,17 @@ impl<S: Core, V: Core> RowTile<'_, S, V> {
         for tile in tiles {
             self.scores(tile, &mut scores);
             let first = tile * self.arithmetic.tile;
+            if let Some(shaping) = &self.shaping {
+                self.shape(shaping, self.keys.k_scales(tile), scores.as_flattened_mut());
+            }
             let alpha = Level::detect().run(Softmax {
                 scores: scores.as_flattened_mut(),
-                factors: &self.factors,
-                scales: self.keys.k_scales(tile),
+                factors: if self.shaping.is_some() { &[1.0; ROWS] } else { &self.factors },
+                scales: if self.shaping.is_some() {
+                    &ONES[..self.arithmetic.tile]
+                } else {
+                    self.keys.k_scales(tile)
+                },
                 exponent: self.arithmetic.exponent,
                 own_scales: self.keys.own_scales,
                 from: self.from.map(|key| within(key, first)),
@@ -89,6 +107,16 @@ impl<S: Core, V: Core> RowTile<'_, S, V> {
         }
         state.combine(self.arithmetic.sum);
         state
+    }
+
+    /// Multiplies scores by their scales, and changes them as asked.
+    fn shape(&self, shaping: &Shaping, scales: &[f32], scores: &mut [Row<f32>]) {
+        for (scores, scale) in scores.iter_mut().zip(scales) {
+            let (own, shared) = if self.keys.own_scales { (*scale, 1.0) } else { (1.0, *scale) };
+            for (score, factor) in scores.iter_mut().zip(self.factors) {
+                *score = shaping.of(*score * own * (factor * shared));
+            }
+        }
     }
 
     fn scores(&self, tile: usize, scores: &mut [Tall<f32>]) {
@@ -138,6 +166,13 @@ impl<S: Core, V: Core> RowTile<'_, S, V> {
                 multiply(accumulator);
             }
         }
+    }
+}
+
+impl Shaping {
+    fn of(&self, x: f32) -> f32 {
+        let sum = ex2(x, true) + 1.0;
+        f32::from_bits(rcp_approx_f32(sum.to_bits(), true)).mul_add(-2.0 * self.cap, self.cap)
     }
 }
 
