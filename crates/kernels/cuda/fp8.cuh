@@ -136,6 +136,16 @@ struct Partial {
     Output out = {};
     Softmax softmax[2];
 
+    // The sink is the first key: its score is the largest so far, so its weight is 1 times 2^P_SHIFT. It has no value.
+    __device__ __forceinline__ void take_sink(const UnitRows &rows, const Lane &lane)
+    {
+#pragma unroll
+        for (unsigned h = 0; h < 2; h++) {
+            softmax[h].maximum = rows.work.sink(rows.row(h, lane));
+            softmax[h].sum = lane.t == 0 ? static_cast<float>(1 << P_SHIFT) : 0.0f;
+        }
+    }
+
     // Takes a tile of keys, up to the weights. FULL: every row sees all of them.
     template <bool FULL>
     __device__ __forceinline__ void weigh(Weights &weights, float (&alpha)[2], const Queries &q, const KeyTile &k,

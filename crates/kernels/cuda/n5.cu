@@ -22,6 +22,7 @@
 constexpr unsigned PARTS = PAIRED ? 2 : 1, THREADS = ROW_WARPS * PARTS * 32;
 static_assert(!PAIRED || !SPLIT, "either warps or blocks share the keys");
 static_assert(!PAIRED || !WINDOW_LEFT, "the two warps of a pair begin at the same tile of their halves");
+static_assert(!PAIRED || !SINK, "both warps of a pair would take the sink");
 
 // The sums of the second warp of each pair; neighboring rows are exchanged by halves of the banks.
 struct Second {
@@ -220,6 +221,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention(const __grid_
     const float v_scale = V_SCALES || work.keys == 0 ? 1.0f : work.v_scale(0);
 
     Partial part;
+    if (SINK && work.split == 0) // of all blocks that share a row, one
+        part.take_sink(rows, lane);
     if (from < end) {
         cp_async_wait_group<1>(); // Q and K
         __syncthreads();

@@ -36,5 +36,6 @@ struct Params {
     unsigned epoch; // n9: what this launch writes into the counters of its workspace; never 0, and another for the next launch
     unsigned window_left, window_right; // with WINDOW_LEFT, WINDOW_RIGHT: keys before and after a query's own place that it sees
     float cap, reserved; // with SOFTCAP: cap · log2(e)
+    const float *sinks;  // with SINK: [heads]
 };
-static_assert(sizeof(Params) == 288, "what the host writes");
+static_assert(sizeof(Params) == 296, "what the host writes");

@@ -25,6 +25,9 @@
 #ifndef SOFTCAP // scores become cap · tanh(score / cap)
 #define SOFTCAP 0
 #endif
+#ifndef SINK // a logit for each head joins the sum of the softmax, without a value
+#define SINK 0
+#endif
 #ifndef VARLEN // sequences of different lengths, one after the other
 #define VARLEN 0
 #endif
@@ -38,6 +41,8 @@
 #ifndef GROUPED // query heads share key heads; where none do, nobody divides
 #define GROUPED 1
 #endif
+
+constexpr float LOG2_E = 1.44269504f;
 
 struct Work {
     const Params &p;
@@ -118,6 +123,9 @@ struct Work {
     }
     __device__ __forceinline__ float k_scale(unsigned key) const { return p.k.scale(batch, key_head(), key); }
     __device__ __forceinline__ float v_scale(unsigned key) const { return p.v.scale(batch, key_head(), key); }
+
+    // The sink of a row's head, in powers of two.
+    __device__ __forceinline__ float sink(unsigned row) const { return __fmul_rn(p.sinks[query_head(row)], LOG2_E); }
 
     // A row's place among those of the log-sum-exp.
     __device__ __forceinline__ unsigned long long lse_index(unsigned row) const

@@ -75,6 +75,8 @@ pub enum Feature {
     Window,
     /// Soft caps on the scores.
     Softcap,
+    /// A logit for each head that joins the sum of the softmax.
+    Sinks,
 }
 
 /// A macro with the value 0 or 1 that changes a kernel.
@@ -154,6 +156,7 @@ const N5: Rung = Rung {
         Feature::Bf16,
         Feature::Window,
         Feature::Softcap,
+        Feature::Sinks,
     ],
     cut: Cut::Streamed,
     arithmetic: Arithmetic::N5,

@@ -41,6 +41,8 @@ pub struct Request {
     pub softmax_scale: Option<f64>,
     /// Scores become `cap · tanh(score / cap)`; positive.
     pub softcap: Option<f64>,
+    /// A logit for each head joins the sum of the softmax, without a value ([`crate::Inputs::sinks`]).
+    pub sinks: bool,
     /// The rung by id or name; `None`: the one with the least predicted time at the nearest shape
     /// ([`crate::dispatch`]).
     pub rung: Option<String>,
@@ -92,6 +94,7 @@ impl Request {
             lse: false,
             softmax_scale: None,
             softcap: None,
+            sinks: false,
             rung: None,
             toggles: Vec::new(),
             splits: Splits::Auto,
@@ -105,7 +108,7 @@ impl Request {
 
     /// Whether only the general kernel supports the request: rungs that would choose another keep it.
     pub(crate) fn needs_general(&self) -> bool {
-        self.window != Window::default() || self.softcap.is_some()
+        self.window != Window::default() || self.softcap.is_some() || self.sinks
     }
 
     /// The factor of the scores.
@@ -498,6 +501,9 @@ fn missing(rung: &Rung, request: &Request) -> Option<String> {
     if request.softcap.is_some() && !rung.can(Feature::Softcap) {
         return Some("soft caps".into());
     }
+    if request.sinks && !rung.can(Feature::Sinks) {
+        return Some("attention sinks".into());
+    }
     if let Some((name, _)) = unknown {
         return Some(format!("toggle {name}"));
     }
@@ -539,6 +545,7 @@ fn defines(request: &Request, rung: &Rung, varlen: bool) -> Vec<String> {
         ("WINDOW_RIGHT", request.window.right.is_some() && request.mask == Mask::Full),
         ("VARLEN", varlen),
         ("SOFTCAP", request.softcap.is_some()),
+        ("SINK", request.sinks),
         ("LSE", request.lse),
         ("OUTPUT_BF16", request.output == OutputFormat::Bf16),
         ("FORMAT_E5M2", request.format == Format::E5m2),

@@ -43,6 +43,8 @@
 //!   2^-24 C. At most (2^-21 + 2^-24) C in total, which is taken as the deviation.
 //! - four f32 roundings from the product to the exponent, 4/3 · (2^-24 max|y|)², and the error 2^-22 of `ex2.approx`.
 //!
+//! A sink is a key whose value is 0: it takes part in l and in V₂, but is not cast, and max|y| includes its logit.
+//!
 //! **3. The sum over keys.** It runs in N steps, each of which cuts terms and the accumulator toward zero. The largest
 //! term of a step is at most its largest product or the accumulator; squares of the former sum to at most Σ p²v², and the
 //! accumulator grows to o:

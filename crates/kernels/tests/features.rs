@@ -83,7 +83,9 @@ fn refuses(request: &Request, without: Option<&Request>) {
     }
     if let Some(without) = without {
         let other = |inputs: &warpproof_kernels::Inputs| {
-            let exact = Plan::new(without, l4()).unwrap().exact(inputs).unwrap();
+            let sinks = inputs.sinks.clone().filter(|_| without.sinks);
+            let inputs = warpproof_kernels::Inputs { sinks, ..inputs.clone() };
+            let exact = Plan::new(without, l4()).unwrap().exact(&inputs).unwrap();
             exact.output.iter().map(|value| request.output.encode(*value)).collect()
         };
         assert!(refused(request, other), "the option is ignored: {request:?}");
@@ -224,6 +226,59 @@ fn soft_caps_that_are_not_positive_numbers_are_refused() {
     }
 }
 
+#[test]
+fn attention_sinks() {
+    for request in combinations() {
+        Case::of(Request { sinks: true, lse: true, ..request }).run();
+    }
+    // Rows that see no key have the sink alone; a window and a cap with split keys.
+    let nothing = Shape { sequences: vec![lengths(3, 0); 2], ..grouped() };
+    for splits in [Splits::None, Splits::Count(2)] {
+        Case::of(Request { sinks: true, lse: true, splits, ..Request::new(nothing.clone()) }).run();
+    }
+    let (window, softcap) = (Window::left(90), Some(2.0));
+    Case::of(Request { sinks: true, window, softcap, mask: Mask::Causal, ..decode(400) }).run();
+}
+
+#[test]
+fn a_sink_that_outweighs_all_keys_leaves_zeros() {
+    let request = Request { sinks: true, lse: true, ..decode(200) };
+    let mut inputs = generate(&request.shape, Distribution::Normal, 0, request.spec());
+    inputs.sinks = Some(vec![300.0, -300.0, 0.0, 80.0]);
+    let plan = Plan::new(&request, l4()).unwrap();
+    let oracles = plan.oracles(&inputs).unwrap();
+    assert!(oracles.exact.lse[..2].iter().all(|lse| (lse - 300.0).abs() < 1e-9));
+    let Some(toolchain) = toolchain() else { return };
+    let mut gpu = warpproof_sim::Device::new();
+    let ptx = plan.compile(toolchain).unwrap();
+    let attention = warpproof_kernels::Attention::load(plan, &ptx, &mut gpu).unwrap();
+    let answer = attention.run_inputs(&mut gpu, &inputs).unwrap();
+    let verdict = oracles.judge(&answer);
+    assert!(verdict.passed(), "{verdict:?}");
+    assert!(answer.output[..2 * 64].iter().all(|code| matches!(code, 0 | 0x8000)));
+}
+
+#[test]
+fn outputs_without_the_sinks_are_refused() {
+    for request in combinations() {
+        refuses(&Request { sinks: true, ..request.clone() }, Some(&request));
+    }
+}
+
+#[test]
+fn values_of_heads_that_do_not_match_the_request_are_refused() {
+    let request = Request { sinks: true, ..Request::new(grouped()) };
+    let plan = Plan::new(&request, l4()).unwrap();
+    let inputs = generate(&request.shape, Distribution::Normal, 0, request.spec());
+    assert!(plan.oracles(&inputs).is_ok());
+    for sinks in [None, Some(vec![1.0; 3]), Some(vec![1.0, 2.0, f32::NAN, 0.0])] {
+        let inputs = warpproof_kernels::Inputs { sinks, ..inputs.clone() };
+        assert!(plan.exact(&inputs).is_err() && plan.bits(&inputs).is_err());
+    }
+    let plain = Plan::new(&Request::new(grouped()), l4()).unwrap();
+    assert!(plain.exact(&inputs).is_err() && plain.bits(&inputs).is_err());
+}
+
 /// Requests with every option, of both row lengths.
 fn with_options() -> Vec<Request> {
     let bf16 = |request| Request { output: OutputFormat::Bf16, ..request };
@@ -235,6 +290,7 @@ fn with_options() -> Vec<Request> {
     let mut all: Vec<Request> = plain.iter().cloned().map(bf16).collect();
     all.extend(plain.iter().map(|request| Request { window: WINDOWS[1], ..request.clone() }));
     all.extend(plain.iter().map(|request| Request { softcap: Some(30.0), ..request.clone() }));
+    all.extend(plain.iter().map(|request| Request { sinks: true, ..request.clone() }));
     all
 }
 
@@ -265,4 +321,6 @@ fn rungs_without_an_option_refuse_it() {
     assert_eq!(refused(window), "rung n4-mma-fp8 does not support sliding windows");
     let softcap = Request { softcap: Some(5.0), ..with("n3") };
     assert_eq!(refused(softcap), "rung n3-register-p does not support soft caps");
+    let sinks = Request { sinks: true, ..with("n4") };
+    assert_eq!(refused(sinks), "rung n4-mma-fp8 does not support attention sinks");
 }

@@ -21,7 +21,7 @@ mod tests;
 
 use super::parallel;
 use crate::format::{Format, OutputFormat};
-use crate::inputs::{Inconsistent, consistent};
+use crate::inputs::{Inconsistent, consistent, for_heads};
 use crate::plan;
 use crate::problem::{BLOCK_ROWS, Granularity, Layout, Mask, Shape, Window};
 use crate::stream_k::StreamK;
@@ -45,6 +45,8 @@ pub struct Problem<'a> {
     pub softmax_scale: f64,
     /// Scores become `cap · tanh(score / cap)`.
     pub softcap: Option<f64>,
+    /// For each query head, a logit that joins the sum of the softmax.
+    pub sinks: Option<&'a [f32]>,
     /// Queries.
     pub q: &'a Quantized,
     /// Keys.
@@ -262,7 +264,7 @@ pub enum Unfit {
     /// Scales of values differ inside a head, which only the FP8 tensor core with an additional f32
     /// accumulator can apply.
     ValueScales,
-    /// Scores are changed before the softmax, which only rungs that fold the scale into the exponent support.
+    /// Scores are changed before the softmax, or joined by a sink, which only rungs that fold the scale into the exponent support.
     Shaping,
 }
 
@@ -282,7 +284,7 @@ impl fmt::Display for Unfit {
             Unfit::ValueScales => {
                 f.write_str("this rung does not support scales of V that differ inside a head")
             }
-            Unfit::Shaping => f.write_str("this rung does not change scores before the softmax"),
+            Unfit::Shaping => f.write_str("this rung supports neither soft caps nor sinks"),
         }
     }
 }
@@ -320,7 +322,9 @@ impl Problem<'_> {
         if !self.shape.dim.is_multiple_of(SIDE) {
             return Err(Unfit::Dim);
         }
-        if self.softcap.is_some() && arithmetic.exponent != Exponent::Folded {
+        for_heads("sinks", self.shape, self.sinks).map_err(Unfit::Inputs)?;
+        let changed = self.softcap.is_some() || self.sinks.is_some();
+        if changed && arithmetic.exponent != Exponent::Folded {
             return Err(Unfit::Shaping);
         }
         let tile = arithmetic.tile;
@@ -424,7 +428,11 @@ fn finish<S: Core, V: Core>(
     }
     let queries = queries(cores.0, problem.q, item.batch, places.iter().copied());
     let shaping = problem.softcap.map(|cap| Shaping { cap: plan::exponent_cap(cap) });
-    let tile = RowTile { arithmetic, cores, keys, queries, factors, from, visible, shaping };
+    let sinks = problem.sinks.map(|sinks| {
+        let sink = |lane: usize| places.get(lane).and_then(|(head, _)| sinks.get(*head));
+        std::array::from_fn(|lane| sink(lane).map_or(0.0, |sink| sink * std::f32::consts::LOG2_E))
+    });
+    let tile = RowTile { arithmetic, cores, keys, queries, factors, from, visible, shaping, sinks };
     // Nearly all rows have the same division; each division is computed with the rows that have it.
     let first = problem.window.visible(problem.mask, lengths, 0).start / arithmetic.tile;
     let division = |&(head, row): &(usize, usize)| problem.parts.of_row(first, (item.batch, head, row));

@@ -130,6 +130,8 @@ struct Head<'a> {
     /// The largest magnitude in K.
     largest_key: f64,
     model: Option<KeySums>,
+    /// A logit without a value.
+    sink: Option<f64>,
 }
 
 /// Data of V for the tolerance.
@@ -194,7 +196,8 @@ impl<'a> Head<'a> {
         });
         let skipped = options.skip.map_or(0..0, |skip| skip(lengths.keys));
         let largest_key = straight.iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
-        Head { mask, options, lengths, dim, q, k, v, skipped, largest_key, model }
+        let sink = inputs.sinks.as_ref().and_then(|sinks| sinks.get(head)).map(|sink| f64::from(*sink));
+        Head { mask, options, lengths, dim, q, k, v, skipped, largest_key, model, sink }
     }
 
     fn visible(&self, row: usize) -> Range<usize> {
@@ -231,9 +234,11 @@ impl<'a> Head<'a> {
             if let Some(cap) = self.options.softcap {
                 weights.iter_mut().filter(|s| s.is_finite()).for_each(|s| *s = cap * (*s / cap).tanh());
             }
-            let largest = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let reach = magnitude.max(self.sink.map_or(0.0, f64::abs));
+            let largest = weights.iter().copied().fold(self.sink.unwrap_or(f64::NEG_INFINITY), f64::max);
             let base = if largest == f64::NEG_INFINITY { 0.0 } else { largest };
-            let mut sum = 0.0;
+            let sink = self.sink.map_or(0.0, |sink| (sink - base).exp());
+            let mut sum = sink;
             for weight in weights {
                 *weight = (*weight - base).exp();
                 sum += *weight;
@@ -241,7 +246,7 @@ impl<'a> Head<'a> {
             result.lse.push(if sum > 0.0 { base + sum.ln() } else { f64::NEG_INFINITY });
             // The tensor core's steps are of 16 keys: a window may begin inside one.
             let visible = visible.len() + visible.start % STEP_KEYS;
-            block.sums.push(RowSum { sum, magnitude, visible });
+            block.sums.push(RowSum { sum, sink, magnitude, reach, visible });
         }
         let cast: &[f64] =
             if self.options.cast == PCast::E4m3 {
@@ -311,8 +316,8 @@ impl<'a> Head<'a> {
             product(&block.p, &keys_model.magnitudes, widths[0], &mut block.by_weights);
         }
         for (index, row) in rows.enumerate() {
-            let RowSum { sum, magnitude, visible } = block.sums[index];
-            let sizes = self.sizes(row, magnitude);
+            let RowSum { sum, sink, magnitude, reach, visible } = block.sums[index];
+            let sizes = self.sizes(row, magnitude, reach);
             let model = precision.row(sizes, dim, visible);
             if sum <= 0.0 {
                 result.limits.resize(result.limits.len() + dim, 0.0);
@@ -331,6 +336,7 @@ impl<'a> Head<'a> {
                 lost: line(&block.by_lost, dim, any_lost),
                 weights: line(&block.by_weights, dim, whole),
                 sum,
+                sink,
             };
             result.moments.push(over.moments(&model, &mut result.limits));
             let lse = result.lse[result.lse_limits.len()];
@@ -339,12 +345,12 @@ impl<'a> Head<'a> {
     }
 
     /// Magnitudes of a row's scores, in units of log₂.
-    fn sizes(&self, row: usize, largest: f64) -> ScoreSizes {
+    fn sizes(&self, row: usize, magnitude: f64, largest: f64) -> ScoreSizes {
         let q = &self.q[row * self.dim..(row + 1) * self.dim];
         let largest_query = q.iter().fold(0.0, |largest: f64, q| largest.max(q.abs()));
         let norm = q.iter().map(|q| q * q).sum::<f64>().sqrt();
         ScoreSizes {
-            reach: (largest_query * self.largest_key).max(largest) * LOG2_E,
+            reach: (largest_query * self.largest_key).max(magnitude) * LOG2_E,
             norm: norm * self.largest_key * LOG2_E,
             largest: largest * LOG2_E,
             cap: self.options.softcap.unwrap_or(0.0) * LOG2_E,
@@ -406,8 +412,12 @@ impl KeySums {
 struct RowSum {
     /// l
     sum: f64,
+    /// The sink's part of it.
+    sink: f64,
     /// The largest magnitude of a score, before a soft cap.
     magnitude: f64,
+    /// The largest magnitude that an exponent is computed from.
+    reach: f64,
     /// The keys that it sees, from the first step of the tensor core on.
     visible: usize,
 }
@@ -440,6 +450,7 @@ struct RowProducts {
     lost: Vec<f64>,
     weights: Vec<f64>,
     sum: f64,
+    sink: f64,
 }
 
 impl RowProducts {
@@ -447,7 +458,8 @@ impl RowProducts {
     fn moments(&self, model: &RowModel, limits: &mut Vec<f32>) -> RowMoments {
         let dim = self.output.len();
         let (l, l2) = (self.sum, self.sum * self.sum);
-        let total = self.squares[2 * dim + 2];
+        // The sink is a key whose value is 0.
+        let total = self.squares[2 * dim + 2] + self.sink * self.sink;
         // Σ p² (v − o)²; the last column contains the means over the row.
         let scatter = |d: usize, output: f64| {
             let sum = self.squares[d] - 2.0 * output * self.squares[dim + 1 + d] + output * output * total;

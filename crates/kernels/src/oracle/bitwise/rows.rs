@@ -24,6 +24,8 @@ pub(super) struct RowTile<'a, S: Core, V: Core> {
     pub visible: Row<usize>,
     /// How scores change before the softmax, if they do.
     pub shaping: Option<Shaping>,
+    /// The sink of a row's head in powers of two; it joins the first part.
+    pub sinks: Option<Row<f32>>,
 }
 
 /// How scores change before the softmax.
@@ -67,18 +69,26 @@ impl<S: Core, V: Core> RowTile<'_, S, V> {
         let starts: Vec<usize> = match division {
             Division::Whole => {
                 let first = self.from.iter().copied().min().unwrap_or(0) / self.arithmetic.tile;
-                return self.tiles(first..tiles);
+                return self.tiles(first..tiles, true);
             }
             Division::Each { first, each } => (first..tiles).step_by(each.max(1)).collect(),
             Division::At(second) => vec![0, second.min(tiles)],
         };
+        // A sink needs a part, also without keys.
+        let starts = if starts.is_empty() { vec![tiles] } else { starts };
         let ends = starts.iter().skip(1).copied().chain([tiles]);
-        let parts: Vec<State> = starts.iter().zip(ends).map(|(start, end)| self.tiles(*start..end)).collect();
+        let parts = starts.iter().zip(ends).enumerate();
+        let parts: Vec<State> =
+            parts.map(|(index, (start, end))| self.tiles(*start..end, index == 0)).collect();
         State::merged(&parts, self.queries.len(), self.arithmetic.exponent == Exponent::Folded)
     }
 
-    fn tiles(&self, tiles: Range<usize>) -> State {
+    fn tiles(&self, tiles: Range<usize>, first: bool) -> State {
         let mut state = State::new(self.queries.len());
+        if let Some(sinks) = self.sinks.filter(|_| first) {
+            state.largest = sinks;
+            state.sum[0] = [self.arithmetic.shift.exp2(); ROWS];
+        }
         let mut scores = vec![[[0.0; ROWS]; SIDE]; self.arithmetic.tile / SIDE];
         for tile in tiles {
             self.scores(tile, &mut scores);

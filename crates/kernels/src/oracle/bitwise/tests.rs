@@ -224,6 +224,7 @@ impl Case {
             window: Window::default(),
             softmax_scale: self.softmax_scale,
             softcap: None,
+            sinks: None,
             q: &self.q,
             k: &self.k,
             v: &self.v,
@@ -481,9 +482,9 @@ fn compare_states<S: Core, V: Core>(case: &Case, arithmetic: &Arithmetic, cores:
         let keys = &Keys::new(&problem, arithmetic.tile, cores, place);
         let queries = queries(cores.0, problem.q, batch, [(head, row)].into_iter());
         let from = [0; ROWS];
-        let shaping = None;
-        let state = RowTile { arithmetic, cores, keys, queries, factors, from, visible, shaping }
-            .run(Division::Whole);
+        let (shaping, sinks) = (None, None);
+        let tile = RowTile { arithmetic, cores, keys, queries, factors, from, visible, shaping, sinks };
+        let state = tile.run(Division::Whole);
         let tiles = case.shape.sequences[batch].keys.div_ceil(arithmetic.tile);
         let Part { m, l, acc } = part(case, arithmetic, at, 0..tiles);
         assert_eq!((state.largest[0].to_bits(), state.sum[0][0].to_bits()), (m, l), "{at:?}");
