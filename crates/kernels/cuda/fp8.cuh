@@ -20,7 +20,7 @@
 #endif
 
 constexpr unsigned UNIT = 16; // query rows of a warp
-constexpr bool SHAPED = SOFTCAP;                // scores are not multiples of the products
+constexpr bool SHAPED = SOFTCAP || ALIBI;       // scores are not multiples of the products
 constexpr bool MASKED = CAUSAL || WINDOW_RIGHT; // rows differ in where the keys end that they see
 constexpr unsigned TILE_KEYS = KEY_TILE;
 static_assert(TILE_KEYS == 64 || (TILE_KEYS == 32 && !K_SCALES && !V_SCALES), "finer scales are those of 64 keys");
@@ -67,6 +67,8 @@ struct UnitRows {
     unsigned first;   // of the unit
     unsigned seen[2]; // where the keys end that the row sees, with a mask
     unsigned from[2]; // where they begin, with a window
+    int place[2];     // the key at the row's own place, with ALIBI
+    float slope[2];
     float factor[2];  // of the row's scores, the scale of the keys aside where it is not the head's
 
     __device__ __forceinline__ UnitRows(const Work &work, unsigned first, const Lane &lane) : work(work), first(first)
@@ -98,6 +100,12 @@ struct UnitRows {
 #pragma unroll
             for (unsigned h = 0; h < 2; h++)
                 from[h] = work.first_visible(row(h, lane));
+        if (ALIBI)
+#pragma unroll
+            for (unsigned h = 0; h < 2; h++) {
+                place[h] = work.place(row(h, lane));
+                slope[h] = work.slope(row(h, lane));
+            }
     }
     // Rows beyond the last are computed as the last, and not stored.
     __device__ __forceinline__ unsigned row(unsigned h, const Lane &lane) const { return min(index(h, lane), work.rows - 1); }
@@ -187,6 +195,8 @@ struct Partial {
                 for (unsigned i = 0; i < TILE_KEYS / 4; i++)
                     s[i / 2][2 * h + i % 2] = __fmul_rn(s[i / 2][2 * h + i % 2], scales.k[i / 2 * 8 + lane.col(i % 2)]);
             const float scale = K_SCALES == 1 ? __fmul_rn(rows.factor[h], scales.k[0]) : rows.factor[h];
+            // Distances are below 2^24, so sums of them are exact.
+            const float apart = ALIBI ? __int2float_rn(static_cast<int>(first + lane.col(0)) - rows.place[h]) : 0.0f;
             if (SHAPED)
 #pragma unroll
                 for (unsigned i = 0; i < TILE_KEYS / 4; i++) {
@@ -194,6 +204,8 @@ struct Partial {
                     x = __fmul_rn(x, scale);
                     if (SOFTCAP)
                         x = soft_cap(x, rows.work.p.cap);
+                    if (ALIBI)
+                        x = __fmaf_rn(fabsf(__fadd_rn(apart, static_cast<float>(i / 2 * 8 + i % 2))), -rows.slope[h], x);
                 }
             const float factor = SHAPED ? 1.0f : scale;
             const int left = static_cast<int>(rows.visible(h) - first - lane.col(0)); // one register, whatever the key

@@ -37,5 +37,6 @@ struct Params {
     unsigned window_left, window_right; // with WINDOW_LEFT, WINDOW_RIGHT: keys before and after a query's own place that it sees
     float cap, reserved; // with SOFTCAP: cap · log2(e)
     const float *sinks;  // with SINK: [heads]
+    const float *slopes; // with ALIBI: [heads]
 };
-static_assert(sizeof(Params) == 296, "what the host writes");
+static_assert(sizeof(Params) == 304, "what the host writes");

@@ -25,6 +25,9 @@
 #ifndef SOFTCAP // scores become cap · tanh(score / cap)
 #define SOFTCAP 0
 #endif
+#ifndef ALIBI // a slope for each head times the distance of key and query is subtracted from scores
+#define ALIBI 0
+#endif
 #ifndef SINK // a logit for each head joins the sum of the softmax, without a value
 #define SINK 0
 #endif
@@ -124,6 +127,10 @@ struct Work {
     __device__ __forceinline__ float k_scale(unsigned key) const { return p.k.scale(batch, key_head(), key); }
     __device__ __forceinline__ float v_scale(unsigned key) const { return p.v.scale(batch, key_head(), key); }
 
+    // The key that is at a row's own place; negative with more queries than keys.
+    __device__ __forceinline__ int place(unsigned row) const { return static_cast<int>(query(row) + keys - queries); }
+    // The slope of a row's head, in powers of two.
+    __device__ __forceinline__ float slope(unsigned row) const { return __fmul_rn(p.slopes[query_head(row)], LOG2_E); }
     // The sink of a row's head, in powers of two.
     __device__ __forceinline__ float sink(unsigned row) const { return __fmul_rn(p.sinks[query_head(row)], LOG2_E); }
 

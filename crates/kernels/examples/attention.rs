@@ -32,6 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         k: quantize(2, shape.key_rows(request.layout), request.scales.k)?,
         v: quantize(3, shape.key_rows(request.layout), request.scales.v)?,
         sinks: None,
+        slopes: None,
         shape,
     };
     let Inputs { q, k, v, .. } = &inputs;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::inputs::{Inconsistent, Inputs, for_heads};
+use crate::inputs::{Inputs, heads_of};
 use crate::params::Params;
 use crate::plan::{Plan, Step};
 use crate::tensor::Quantized;
@@ -37,6 +37,8 @@ pub struct Addresses {
     pub starts: (u64, u64),
     /// The sink of each query head, f32, if the plan has sinks.
     pub sinks: u64,
+    /// The slope of each query head, f32, if the plan has ALiBi.
+    pub slopes: u64,
 }
 
 /// [`Plan::workspace`] bytes of device memory, and the number of launches that have used them.
@@ -88,6 +90,7 @@ impl Addresses {
             ("the starts of the queries", self.starts.0, 4),
             ("the starts of the keys", self.starts.1, 4),
             ("the sinks", self.sinks, 4),
+            ("the slopes", self.slopes, 4),
         ];
         match all.into_iter().find(|(_, address, bytes)| !address.is_multiple_of(*bytes)) {
             Some((name, address, bytes)) => Err(RunError::Alignment { name, address, bytes }),
@@ -100,6 +103,7 @@ impl Addresses {
 struct Operands<'a> {
     tensors: [&'a Quantized; 3],
     sinks: Option<&'a [f32]>,
+    slopes: Option<&'a [f32]>,
 }
 
 /// The output of a run.
@@ -190,7 +194,7 @@ impl<G: Gpu> Attention<G> {
         params.partial = workspace.address;
         params.epoch = workspace.next_epoch();
         (params.query_starts, params.key_starts) = at.starts;
-        params.sinks = at.sinks;
+        (params.sinks, params.slopes) = (at.sinks, at.slopes);
         Ok(params)
     }
 
@@ -207,23 +211,22 @@ impl<G: Gpu> Attention<G> {
         k: &Quantized,
         v: &Quantized,
     ) -> Result<Answer, RunError<G::Error>> {
-        self.run_with(gpu, &Operands { tensors: [q, k, v], sinks: None })
+        self.run_with(gpu, &Operands { tensors: [q, k, v], sinks: None, slopes: None })
     }
 
     /// Copies inputs to the device, launches, and copies the output back.
     pub fn run_inputs(&self, gpu: &mut G, inputs: &Inputs) -> Result<Answer, RunError<G::Error>> {
-        let sinks = inputs.sinks.as_deref();
-        self.run_with(gpu, &Operands { tensors: [&inputs.q, &inputs.k, &inputs.v], sinks })
+        let tensors = [&inputs.q, &inputs.k, &inputs.v];
+        let (sinks, slopes) = (inputs.sinks.as_deref(), inputs.slopes.as_deref());
+        self.run_with(gpu, &Operands { tensors, sinks, slopes })
     }
 
     fn run_with(&self, gpu: &mut G, operands: &Operands<'_>) -> Result<Answer, RunError<G::Error>> {
         let [q, k, v] = operands.tensors;
         self.check(q, k, v)?;
         let shape = &self.plan.request.shape;
-        let heads = for_heads("sinks", shape, operands.sinks);
-        if heads.is_err() || operands.sinks.is_some() != self.plan.request.sinks {
-            return Err(RunError::Tensor(Inconsistent::Heads("sinks").to_string()));
-        }
+        heads_of(&self.plan.request, [operands.sinks, operands.slopes])
+            .map_err(|error| RunError::Tensor(error.to_string()))?;
         let mut used = Vec::new();
         let outcome = self.run_in(gpu, operands, &mut used);
         // Every buffer is freed, also after an error; the first error is returned.
@@ -288,6 +291,9 @@ impl<G: Gpu> Attention<G> {
         }
         if let Some(sinks) = operands.sinks {
             at.sinks = put(gpu, "sinks", &floats(sinks), Use::Input)?.1;
+        }
+        if let Some(slopes) = operands.slopes {
+            at.slopes = put(gpu, "slopes", &floats(slopes), Use::Input)?.1;
         }
         // Elements that a kernel does not write stay NaN, in f16, bf16 and f32, and show up in the output. A plan
         // of several steps passes data through the workspace; in a plan of one step, the blocks share it.

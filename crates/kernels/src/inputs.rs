@@ -7,6 +7,7 @@
 //! would differ in their last bits between platforms.
 
 use crate::format::Format;
+use crate::plan::Request;
 use crate::problem::{Granularity, Layout, Rows, Shape, ShapeError};
 use crate::tensor::{Quantized, each_row};
 use std::fmt;
@@ -62,6 +63,8 @@ pub struct Spec {
     pub key_layout: Layout,
     /// Whether heads have sinks.
     pub sinks: bool,
+    /// Whether heads have slopes.
+    pub slopes: bool,
 }
 
 /// Q, K and V, and values of the heads.
@@ -77,6 +80,8 @@ pub struct Inputs {
     pub v: Quantized,
     /// For each query head, a logit that joins the sum of the softmax, if the request has sinks.
     pub sinks: Option<Vec<f32>>,
+    /// For each query head, the slope of ALiBi, if the request has it.
+    pub slopes: Option<Vec<f32>>,
 }
 
 /// Why inputs are inconsistent.
@@ -111,8 +116,25 @@ impl Inputs {
     /// Checks that the tensors have every row of the shape.
     pub fn check(&self) -> Result<(), Inconsistent> {
         consistent(&self.shape, [&self.q, &self.k, &self.v])?;
-        for_heads("sinks", &self.shape, self.sinks.as_deref())
+        for_heads("sinks", &self.shape, self.sinks.as_deref())?;
+        for_heads("slopes", &self.shape, self.slopes.as_deref())
     }
+
+    /// Checks that there are values of heads if the request has them.
+    pub(crate) fn has_heads_of(&self, request: &Request) -> Result<(), Inconsistent> {
+        heads_of(request, [self.sinks.as_deref(), self.slopes.as_deref()])
+    }
+}
+
+/// Checks that sinks and slopes are those of a request.
+pub(crate) fn heads_of(request: &Request, [sinks, slopes]: [Option<&[f32]>; 2]) -> Result<(), Inconsistent> {
+    for (name, wanted, values) in [("sinks", request.sinks, sinks), ("slopes", request.alibi, slopes)] {
+        for_heads(name, &request.shape, values)?;
+        if wanted != values.is_some() {
+            return Err(Inconsistent::Heads(name));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that values are finite, one for each query head.
@@ -159,7 +181,20 @@ pub fn generate(shape: &Shape, distribution: Distribution, seed: u64, spec: Spec
         k: make(Tensor::K, spec.k, shape.key_rows(spec.key_layout)),
         v: make(Tensor::V, spec.v, shape.key_rows(spec.key_layout)),
         sinks: (spec.sinks && shape.check().is_ok()).then(|| sinks(shape.heads, seed)),
+        slopes: (spec.slopes && shape.check().is_ok()).then(|| alibi_slopes(shape.heads)),
     }
+}
+
+/// The slopes of the ALiBi paper for a power of two of heads: 2^(-8/heads), and its powers; for other numbers
+/// of heads the same formula.
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "few heads, rounded to f32"
+)]
+pub fn alibi_slopes(heads: usize) -> Vec<f32> {
+    (1..=heads).map(|head| (-8.0 * head as f64 / heads as f64).exp2() as f32).collect()
 }
 
 /// Logits of mean 4: about as heavy as fifty average keys, so that their absence is visible.

@@ -76,6 +76,7 @@ impl Request {
             query_layout: self.layout,
             key_layout: self.layout,
             sinks: self.sinks,
+            slopes: self.alibi,
         }
     }
 
@@ -92,18 +93,9 @@ impl Request {
 }
 
 impl Plan {
-    /// Checks that inputs have the values of heads that the request has.
-    fn check_heads(&self, inputs: &Inputs) -> Result<(), NoVerdict> {
-        if inputs.sinks.is_some() == self.request.sinks {
-            Ok(())
-        } else {
-            Err(NoVerdict::Inputs(Inconsistent::Heads("sinks")))
-        }
-    }
-
     /// The exact attention for some inputs, with the tolerance of this plan.
     pub fn exact(&self, inputs: &Inputs) -> Result<Exact, NoVerdict> {
-        self.check_heads(inputs)?;
+        inputs.has_heads_of(&self.request).map_err(NoVerdict::Inputs)?;
         let request = &self.request;
         let arithmetic = self.arithmetic();
         let options = exact::Options {
@@ -115,7 +107,7 @@ impl Plan {
 
     /// The bits that an output of this plan must have.
     pub fn bits(&self, inputs: &Inputs) -> Result<Bits, NoVerdict> {
-        self.check_heads(inputs)?;
+        inputs.has_heads_of(&self.request).map_err(NoVerdict::Inputs)?;
         let request = &self.request;
         let problem = bitwise::Problem {
             shape: &inputs.shape,
@@ -124,6 +116,7 @@ impl Plan {
             softmax_scale: request.softmax_scale(),
             softcap: request.softcap,
             sinks: inputs.sinks.as_deref(),
+            slopes: inputs.slopes.as_deref(),
             q: &inputs.q,
             k: &inputs.k,
             v: &inputs.v,

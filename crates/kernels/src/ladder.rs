@@ -77,6 +77,8 @@ pub enum Feature {
     Softcap,
     /// A logit for each head that joins the sum of the softmax.
     Sinks,
+    /// A bias for each head in proportion to the distance of key and query.
+    Alibi,
 }
 
 /// A macro with the value 0 or 1 that changes a kernel.
@@ -157,6 +159,7 @@ const N5: Rung = Rung {
         Feature::Window,
         Feature::Softcap,
         Feature::Sinks,
+        Feature::Alibi,
     ],
     cut: Cut::Streamed,
     arithmetic: Arithmetic::N5,

@@ -95,11 +95,12 @@ pub struct Params {
     pub window_right: u32,
     pub cap: f32,
     pub sinks: u64,
+    pub slopes: u64,
 }
 
 impl Params {
     /// Bytes of the struct.
-    pub const BYTES: usize = 296;
+    pub const BYTES: usize = 304;
 
     /// The bytes in the layout that the kernels read.
     pub fn bytes(&self) -> Vec<u8> {
@@ -113,7 +114,7 @@ impl Params {
         words32(&mut out, &[self.lse_rows, self.tiles_per_split, self.batches, self.splits]);
         words32(&mut out, &[self.factor.to_bits(), self.epoch]);
         words32(&mut out, &[self.window_left, self.window_right, self.cap.to_bits(), 0]);
-        words64(&mut out, &[self.sinks]);
+        words64(&mut out, &[self.sinks, self.slopes]);
         out
     }
 }

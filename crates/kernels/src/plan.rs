@@ -43,6 +43,9 @@ pub struct Request {
     pub softcap: Option<f64>,
     /// A logit for each head joins the sum of the softmax, without a value ([`crate::Inputs::sinks`]).
     pub sinks: bool,
+    /// ALiBi: a slope of the head times the distance of key and query is subtracted from each score
+    /// ([`crate::Inputs::slopes`]).
+    pub alibi: bool,
     /// The rung by id or name; `None`: the one with the least predicted time at the nearest shape
     /// ([`crate::dispatch`]).
     pub rung: Option<String>,
@@ -95,6 +98,7 @@ impl Request {
             softmax_scale: None,
             softcap: None,
             sinks: false,
+            alibi: false,
             rung: None,
             toggles: Vec::new(),
             splits: Splits::Auto,
@@ -108,7 +112,7 @@ impl Request {
 
     /// Whether only the general kernel supports the request: rungs that would choose another keep it.
     pub(crate) fn needs_general(&self) -> bool {
-        self.window != Window::default() || self.softcap.is_some() || self.sinks
+        self.window != Window::default() || self.softcap.is_some() || self.sinks || self.alibi
     }
 
     /// The factor of the scores.
@@ -212,6 +216,8 @@ impl Error for PlanError {}
 
 /// Rows of a tile for requests with few rows: those of one warp.
 pub(crate) const FEW_ROWS: usize = 16;
+/// Queries and keys together from which on a distance, in whole tiles, may not be exact in f32.
+const ALIBI_ROWS: usize = (1 << 24) - 64;
 /// Threads of a warp.
 pub(crate) const WARP: u32 = 32;
 
@@ -504,6 +510,12 @@ fn missing(rung: &Rung, request: &Request) -> Option<String> {
     if request.sinks && !rung.can(Feature::Sinks) {
         return Some("attention sinks".into());
     }
+    if request.alibi && !rung.can(Feature::Alibi) {
+        return Some("ALiBi".into());
+    }
+    if request.alibi && shape.max_queries() + shape.max_keys() >= ALIBI_ROWS {
+        return Some("ALiBi with 2^24 queries and keys or more".into());
+    }
     if let Some((name, _)) = unknown {
         return Some(format!("toggle {name}"));
     }
@@ -546,6 +558,7 @@ fn defines(request: &Request, rung: &Rung, varlen: bool) -> Vec<String> {
         ("VARLEN", varlen),
         ("SOFTCAP", request.softcap.is_some()),
         ("SINK", request.sinks),
+        ("ALIBI", request.alibi),
         ("LSE", request.lse),
         ("OUTPUT_BF16", request.output == OutputFormat::Bf16),
         ("FORMAT_E5M2", request.format == Format::E5m2),

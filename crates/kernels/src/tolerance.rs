@@ -41,7 +41,8 @@
 //!   C − 2C r with r = 1/(1 + e), and e = 2^x: `ex2.approx` makes e wrong by at most 2^-22 of it, which is 2^-24 in r; the sum
 //!   rounds by 2^-24 of it, which is 2^-24 in r; `rcp.approx` adds 2^-23 of r ≤ 1; together 2^-22. The last multiply-add rounds by
 //!   2^-24 C. At most (2^-21 + 2^-24) C in total, which is taken as the deviation.
-//! - four f32 roundings from the product to the exponent, 4/3 · (2^-24 max|y|)², and the error 2^-22 of `ex2.approx`.
+//! - four f32 roundings from the product to the exponent, 4/3 · (2^-24 max|y|)², and the error 2^-22 of `ex2.approx`. ALiBi has
+//!   three more: log₂(e), its product with the slope, and the multiply-add; distances are exact, and max|y| includes the bias.
 //!
 //! A sink is a key whose value is 0: it takes part in l and in V₂, but is not cast, and max|y| includes its logit.
 //!
@@ -187,6 +188,8 @@ pub(crate) struct ScoreSizes {
     pub(crate) largest: f64,
     /// C: the soft cap; 0 without one.
     pub(crate) cap: f64,
+    /// f32 roundings from the product to the exponent.
+    pub(crate) roundings: f64,
 }
 
 /// Parameters of the model for a row.
@@ -221,7 +224,7 @@ impl Precision {
         let score = LN_2.powi(2)
             * (product * sizes.reach.powi(2)
                 + operand * sizes.norm.powi(2)
-                + 4.0 / 3.0 * unit(24) * sizes.largest.powi(2))
+                + sizes.roundings / 3.0 * unit(24) * sizes.largest.powi(2))
             + (LN_2 * sizes.cap * (2f64.powi(-21) + 2f64.powi(-24))).powi(2)
             + unit(22);
         let steps = match self.chain {

@@ -84,7 +84,8 @@ fn refuses(request: &Request, without: Option<&Request>) {
     if let Some(without) = without {
         let other = |inputs: &warpproof_kernels::Inputs| {
             let sinks = inputs.sinks.clone().filter(|_| without.sinks);
-            let inputs = warpproof_kernels::Inputs { sinks, ..inputs.clone() };
+            let slopes = inputs.slopes.clone().filter(|_| without.alibi);
+            let inputs = warpproof_kernels::Inputs { sinks, slopes, ..inputs.clone() };
             let exact = Plan::new(without, l4()).unwrap().exact(&inputs).unwrap();
             exact.output.iter().map(|value| request.output.encode(*value)).collect()
         };
@@ -266,6 +267,29 @@ fn outputs_without_the_sinks_are_refused() {
 }
 
 #[test]
+fn alibi() {
+    for request in combinations() {
+        Case::of(Request { alibi: true, ..request }).run();
+    }
+    // With all other options; keys after the query's place too, and far more queries than keys.
+    let (window, softcap) = (Window { left: Some(100), right: Some(9) }, Some(4.0));
+    let all = |request: Request| Request { alibi: true, sinks: true, window, softcap, ..request };
+    Case::of(all(decode(400))).run();
+    for (queries, keys) in [(40, 200), (200, 40)] {
+        let shape = Shape { sequences: vec![lengths(queries, keys)], ..grouped() };
+        let output = OutputFormat::Bf16;
+        Case::of(Request { output, lse: true, ..all(Request::new(shape)) }).run();
+    }
+}
+
+#[test]
+fn outputs_without_alibi_are_refused() {
+    for request in combinations() {
+        refuses(&Request { alibi: true, ..request.clone() }, Some(&request));
+    }
+}
+
+#[test]
 fn values_of_heads_that_do_not_match_the_request_are_refused() {
     let request = Request { sinks: true, ..Request::new(grouped()) };
     let plan = Plan::new(&request, l4()).unwrap();
@@ -290,7 +314,7 @@ fn with_options() -> Vec<Request> {
     let mut all: Vec<Request> = plain.iter().cloned().map(bf16).collect();
     all.extend(plain.iter().map(|request| Request { window: WINDOWS[1], ..request.clone() }));
     all.extend(plain.iter().map(|request| Request { softcap: Some(30.0), ..request.clone() }));
-    all.extend(plain.iter().map(|request| Request { sinks: true, ..request.clone() }));
+    all.extend(plain.iter().map(|request| Request { sinks: true, alibi: true, ..request.clone() }));
     all
 }
 
@@ -323,4 +347,8 @@ fn rungs_without_an_option_refuse_it() {
     assert_eq!(refused(softcap), "rung n3-register-p does not support soft caps");
     let sinks = Request { sinks: true, ..with("n4") };
     assert_eq!(refused(sinks), "rung n4-mma-fp8 does not support attention sinks");
+    assert_eq!(refused(Request { alibi: true, ..with("n4") }), "rung n4-mma-fp8 does not support ALiBi");
+    let long = Shape { heads: 1, kv_heads: 1, dim: 64, sequences: vec![lengths(1, 1 << 24)] };
+    let error = refused(Request { alibi: true, ..Request::new(long) });
+    assert!(error.ends_with("ALiBi with 2^24 queries and keys or more"), "{error}");
 }

@@ -47,6 +47,8 @@ pub struct Problem<'a> {
     pub softcap: Option<f64>,
     /// For each query head, a logit that joins the sum of the softmax.
     pub sinks: Option<&'a [f32]>,
+    /// For each query head, the slope of ALiBi.
+    pub slopes: Option<&'a [f32]>,
     /// Queries.
     pub q: &'a Quantized,
     /// Keys.
@@ -284,7 +286,7 @@ impl fmt::Display for Unfit {
             Unfit::ValueScales => {
                 f.write_str("this rung does not support scales of V that differ inside a head")
             }
-            Unfit::Shaping => f.write_str("this rung supports neither soft caps nor sinks"),
+            Unfit::Shaping => f.write_str("this rung supports neither soft caps nor sinks nor ALiBi"),
         }
     }
 }
@@ -323,7 +325,8 @@ impl Problem<'_> {
             return Err(Unfit::Dim);
         }
         for_heads("sinks", self.shape, self.sinks).map_err(Unfit::Inputs)?;
-        let changed = self.softcap.is_some() || self.sinks.is_some();
+        for_heads("slopes", self.shape, self.slopes).map_err(Unfit::Inputs)?;
+        let changed = self.softcap.is_some() || self.sinks.is_some() || self.slopes.is_some();
         if changed && arithmetic.exponent != Exponent::Folded {
             return Err(Unfit::Shaping);
         }
@@ -427,11 +430,19 @@ fn finish<S: Core, V: Core>(
         (from[lane], visible[lane]) = (seen.start, seen.end);
     }
     let queries = queries(cores.0, problem.q, item.batch, places.iter().copied());
-    let shaping = problem.softcap.map(|cap| Shaping { cap: plan::exponent_cap(cap) });
-    let sinks = problem.sinks.map(|sinks| {
-        let sink = |lane: usize| places.get(lane).and_then(|(head, _)| sinks.get(*head));
-        std::array::from_fn(|lane| sink(lane).map_or(0.0, |sink| sink * std::f32::consts::LOG2_E))
-    });
+    let of_heads = |values: &[f32]| -> [f32; ROWS] {
+        let of_lane = |lane: usize| places.get(lane).and_then(|(head, _)| values.get(*head));
+        std::array::from_fn(|lane| of_lane(lane).map_or(0.0, |value| value * std::f32::consts::LOG2_E))
+    };
+    let wide = |rows: usize| i64::try_from(rows).unwrap_or(i64::MAX);
+    let place = |lane: usize| places.get(lane).map_or(0, |(_, row)| wide(*row));
+    let shaping = Shaping {
+        cap: problem.softcap.map(plan::exponent_cap),
+        slopes: problem.slopes.map(of_heads),
+        places: std::array::from_fn(|lane| place(lane) + wide(lengths.keys) - wide(lengths.queries)),
+    };
+    let shaping = (problem.softcap.is_some() || problem.slopes.is_some()).then_some(shaping);
+    let sinks = problem.sinks.map(of_heads);
     let tile = RowTile { arithmetic, cores, keys, queries, factors, from, visible, shaping, sinks };
     // Nearly all rows have the same division; each division is computed with the rows that have it.
     let first = problem.window.visible(problem.mask, lengths, 0).start / arithmetic.tile;

@@ -132,6 +132,8 @@ struct Head<'a> {
     model: Option<KeySums>,
     /// A logit without a value.
     sink: Option<f64>,
+    /// Subtracted from a score for each key between it and the query's own place.
+    slope: Option<f64>,
 }
 
 /// Data of V for the tolerance.
@@ -196,8 +198,11 @@ impl<'a> Head<'a> {
         });
         let skipped = options.skip.map_or(0..0, |skip| skip(lengths.keys));
         let largest_key = straight.iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
-        let sink = inputs.sinks.as_ref().and_then(|sinks| sinks.get(head)).map(|sink| f64::from(*sink));
-        Head { mask, options, lengths, dim, q, k, v, skipped, largest_key, model, sink }
+        let of_head = |values: &Option<Vec<f32>>| {
+            values.as_ref().and_then(|values| values.get(head)).map(|value| f64::from(*value))
+        };
+        let (sink, slope) = (of_head(&inputs.sinks), of_head(&inputs.slopes));
+        Head { mask, options, lengths, dim, q, k, v, skipped, largest_key, model, sink, slope }
     }
 
     fn visible(&self, row: usize) -> Range<usize> {
@@ -234,7 +239,15 @@ impl<'a> Head<'a> {
             if let Some(cap) = self.options.softcap {
                 weights.iter_mut().filter(|s| s.is_finite()).for_each(|s| *s = cap * (*s / cap).tanh());
             }
-            let reach = magnitude.max(self.sink.map_or(0.0, f64::abs));
+            let mut reach = magnitude.max(self.sink.map_or(0.0, f64::abs));
+            if let Some(slope) = self.slope {
+                let place = row as f64 + self.lengths.keys as f64 - self.lengths.queries as f64;
+                for (key, score) in weights.iter_mut().enumerate().filter(|(_, score)| score.is_finite()) {
+                    let bias = slope * (key as f64 - place).abs();
+                    *score -= bias;
+                    reach = reach.max(bias.abs()).max(score.abs());
+                }
+            }
             let largest = weights.iter().copied().fold(self.sink.unwrap_or(f64::NEG_INFINITY), f64::max);
             let base = if largest == f64::NEG_INFINITY { 0.0 } else { largest };
             let sink = self.sink.map_or(0.0, |sink| (sink - base).exp());
@@ -354,6 +367,7 @@ impl<'a> Head<'a> {
             norm: norm * self.largest_key * LOG2_E,
             largest: largest * LOG2_E,
             cap: self.options.softcap.unwrap_or(0.0) * LOG2_E,
+            roundings: if self.slope.is_some() { 7.0 } else { 4.0 },
         }
     }
 }

@@ -31,7 +31,11 @@ pub(super) struct RowTile<'a, S: Core, V: Core> {
 /// How scores change before the softmax.
 pub(super) struct Shaping {
     /// The soft cap in powers of two.
-    pub cap: f32,
+    pub cap: Option<f32>,
+    /// The slope of a row's head in powers of two.
+    pub slopes: Option<Row<f32>>,
+    /// The key at a row's own place.
+    pub places: Row<i64>,
 }
 
 /// The state of the rows after some tiles.
@@ -94,7 +98,7 @@ impl<S: Core, V: Core> RowTile<'_, S, V> {
             self.scores(tile, &mut scores);
             let first = tile * self.arithmetic.tile;
             if let Some(shaping) = &self.shaping {
-                self.shape(shaping, self.keys.k_scales(tile), scores.as_flattened_mut());
+                self.shape(shaping, (tile, first), scores.as_flattened_mut());
             }
             let alpha = Level::detect().run(Softmax {
                 scores: scores.as_flattened_mut(),
@@ -120,11 +124,11 @@ impl<S: Core, V: Core> RowTile<'_, S, V> {
     }
 
     /// Multiplies scores by their scales, and changes them as asked.
-    fn shape(&self, shaping: &Shaping, scales: &[f32], scores: &mut [Row<f32>]) {
-        for (scores, scale) in scores.iter_mut().zip(scales) {
+    fn shape(&self, shaping: &Shaping, (tile, first): (usize, usize), scores: &mut [Row<f32>]) {
+        for ((key, scores), scale) in (first..).zip(scores.iter_mut()).zip(self.keys.k_scales(tile)) {
             let (own, shared) = if self.keys.own_scales { (*scale, 1.0) } else { (1.0, *scale) };
-            for (score, factor) in scores.iter_mut().zip(self.factors) {
-                *score = shaping.of(*score * own * (factor * shared));
+            for (row, score) in scores.iter_mut().enumerate() {
+                *score = shaping.of(*score * own * (self.factors[row] * shared), row, key);
             }
         }
     }
@@ -180,10 +184,22 @@ impl<S: Core, V: Core> RowTile<'_, S, V> {
 }
 
 impl Shaping {
-    fn of(&self, x: f32) -> f32 {
-        let sum = ex2(x, true) + 1.0;
-        f32::from_bits(rcp_approx_f32(sum.to_bits(), true)).mul_add(-2.0 * self.cap, self.cap)
+    fn of(&self, x: f32, row: usize, key: usize) -> f32 {
+        let x = self.cap.map_or(x, |cap| {
+            let sum = ex2(x, true) + 1.0;
+            f32::from_bits(rcp_approx_f32(sum.to_bits(), true)).mul_add(-2.0 * cap, cap)
+        });
+        self.slopes.map_or(x, |slopes| {
+            let apart = i64::try_from(key).unwrap_or(i64::MAX).abs_diff(self.places[row]);
+            distance(apart).mul_add(-slopes[row], x)
+        })
     }
+}
+
+/// A distance below 2^24, exactly.
+#[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "plans limit distances to 2^24")]
+fn distance(keys: u64) -> f32 {
+    keys as f32
 }
 
 /// A key's place in the tile that starts at `first`; 0 for earlier keys.

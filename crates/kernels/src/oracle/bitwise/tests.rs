@@ -225,6 +225,7 @@ impl Case {
             softmax_scale: self.softmax_scale,
             softcap: None,
             sinks: None,
+            slopes: None,
             q: &self.q,
             k: &self.k,
             v: &self.v,
