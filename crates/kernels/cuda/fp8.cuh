@@ -3,6 +3,8 @@
 // The softmax has its scale folded into the exponent: a weight is 2^(s · f − (m − 8)), one multiply-add before ex2, where n4
 // multiplies, and subtracts later. m is the largest s · f, which is the largest s times f, for rounding is monotonic and f is not
 // negative. Tiles that a row does not see in whole take another way through the same arithmetic.
+//
+// Where scores are changed before the softmax (SHAPED), they are multiplied by f first, and the exponent is a difference.
 #pragma once
 #include "fragment.cuh"
 #include "quantized.cuh"
@@ -18,6 +20,8 @@
 #endif
 
 constexpr unsigned UNIT = 16; // query rows of a warp
+constexpr bool SHAPED = SOFTCAP || ALIBI;       // scores are not multiples of the products
+constexpr bool MASKED = CAUSAL || WINDOW_RIGHT; // rows differ in where the keys end that they see
 constexpr unsigned TILE_KEYS = KEY_TILE;
 static_assert(TILE_KEYS == 64 || (TILE_KEYS == 32 && !K_SCALES && !V_SCALES), "finer scales are those of 64 keys");
 
@@ -61,7 +65,10 @@ struct TileScales {
 struct UnitRows {
     const Work &work;
     unsigned first;   // of the unit
-    unsigned seen[2]; // keys that the row sees, with a mask
+    unsigned seen[2]; // where the keys end that the row sees, with a mask
+    unsigned from[2]; // where they begin, with a window
+    int place[2];     // the key at the row's own place, with ALIBI
+    float slope[2];
     float factor[2];  // of the row's scores, the scale of the keys aside where it is not the head's
 
     __device__ __forceinline__ UnitRows(const Work &work, unsigned first, const Lane &lane) : work(work), first(first)
@@ -85,35 +92,67 @@ struct UnitRows {
     __device__ __forceinline__ UnitRows(const Work &work, float factor) : work(work), first(0), factor{factor, factor} {}
     __device__ __forceinline__ void see(const Lane &lane)
     {
-        if (CAUSAL)
+        if (MASKED)
 #pragma unroll
             for (unsigned h = 0; h < 2; h++)
                 seen[h] = work.visible(row(h, lane));
+        if (WINDOW_LEFT)
+#pragma unroll
+            for (unsigned h = 0; h < 2; h++)
+                from[h] = work.first_visible(row(h, lane));
+        if (ALIBI)
+#pragma unroll
+            for (unsigned h = 0; h < 2; h++) {
+                place[h] = work.place(row(h, lane));
+                slope[h] = work.slope(row(h, lane));
+            }
     }
     // Rows beyond the last are computed as the last, and not stored.
     __device__ __forceinline__ unsigned row(unsigned h, const Lane &lane) const { return min(index(h, lane), work.rows - 1); }
     __device__ __forceinline__ unsigned index(unsigned h, const Lane &lane) const { return first + lane.row(2 * h); }
-    __device__ __forceinline__ unsigned visible(unsigned h) const { return CAUSAL ? seen[h] : work.keys; }
-    // Whether every row sees every key before `end`: no row sees less than the first. With a negative factor the smallest score
-    // would be the largest.
+    __device__ __forceinline__ unsigned visible(unsigned h) const { return MASKED ? seen[h] : work.keys; }
+    __device__ __forceinline__ unsigned last() const { return min(first + UNIT, work.rows) - 1; }
+    // Whether every row sees every key of the tile before `end`: no row sees an earlier end than the first, and none a later beginning
+    // than the last. With a negative factor the smallest score would be the largest.
     __device__ __forceinline__ bool full(unsigned end) const
     {
-        return end <= (CAUSAL ? work.visible(first) : work.keys) && work.p.factor >= 0.0f;
+        if (WINDOW_LEFT && end - TILE_KEYS < work.first_visible(last()))
+            return false;
+        return end <= (MASKED ? work.visible(first) : work.keys) && work.p.factor >= 0.0f;
     }
-    // Whether any row sees a key: none sees more than the last.
+    // Whether any row sees a key of the tile from `key` on: none sees a later end than the last, or an earlier beginning than the first.
     __device__ __forceinline__ bool some(unsigned key) const
     {
-        return first < work.rows && key < (CAUSAL ? work.visible(min(first + UNIT, work.rows) - 1) : work.keys);
+        if (WINDOW_LEFT && key + TILE_KEYS <= work.first_visible(first))
+            return false;
+        return first < work.rows && key < (MASKED ? work.visible(last()) : work.keys);
     }
 };
 
 // What a row's sums are multiplied by at the end; 0 for a row that saw no key.
 __device__ __forceinline__ float normal(float sum, float v_scale) { return sum == 0.0f ? 0.0f : __fmul_rn(rcp_ftz(sum), v_scale); }
 
+// cap · tanh(score / cap) in powers of two, from x = 2 log2(e) · score / cap: tanh is 1 − 2 / (1 + 2^x), to within 2^-21, where
+// tanh.approx has 11 bits. Infinities end at ±cap.
+__device__ __forceinline__ float soft_cap(float x, float cap)
+{
+    return __fmaf_rn(rcp_ftz(__fadd_rn(ex2_ftz(x), 1.0f)), -2.0f * cap, cap);
+}
+
 // What is known of the rows after some keys.
 struct Partial {
     Output out = {};
     Softmax softmax[2];
+
+    // The sink is the first key: its score is the largest so far, so its weight is 1 times 2^P_SHIFT. It has no value.
+    __device__ __forceinline__ void take_sink(const UnitRows &rows, const Lane &lane)
+    {
+#pragma unroll
+        for (unsigned h = 0; h < 2; h++) {
+            softmax[h].maximum = rows.work.sink(rows.row(h, lane));
+            softmax[h].sum = lane.t == 0 ? static_cast<float>(1 << P_SHIFT) : 0.0f;
+        }
+    }
 
     // Takes a tile of keys, up to the weights. FULL: every row sees all of them.
     template <bool FULL>
@@ -155,9 +194,26 @@ struct Partial {
 #pragma unroll
                 for (unsigned i = 0; i < TILE_KEYS / 4; i++)
                     s[i / 2][2 * h + i % 2] = __fmul_rn(s[i / 2][2 * h + i % 2], scales.k[i / 2 * 8 + lane.col(i % 2)]);
-            const float factor = K_SCALES == 1 ? __fmul_rn(rows.factor[h], scales.k[0]) : rows.factor[h];
+            const float scale = K_SCALES == 1 ? __fmul_rn(rows.factor[h], scales.k[0]) : rows.factor[h];
+            // Distances are below 2^24, so sums of them are exact.
+            const float apart = ALIBI ? __int2float_rn(static_cast<int>(first + lane.col(0)) - rows.place[h]) : 0.0f;
+            if (SHAPED)
+#pragma unroll
+                for (unsigned i = 0; i < TILE_KEYS / 4; i++) {
+                    float &x = s[i / 2][2 * h + i % 2];
+                    x = __fmul_rn(x, scale);
+                    if (SOFTCAP)
+                        x = soft_cap(x, rows.work.p.cap);
+                    if (ALIBI)
+                        x = __fmaf_rn(fabsf(__fadd_rn(apart, static_cast<float>(i / 2 * 8 + i % 2))), -rows.slope[h], x);
+                }
+            const float factor = SHAPED ? 1.0f : scale;
             const int left = static_cast<int>(rows.visible(h) - first - lane.col(0)); // one register, whatever the key
-            auto seen = [&](unsigned i) { return FULL || static_cast<int>(i / 2 * 8 + i % 2) < left; };
+            const int out = WINDOW_LEFT ? static_cast<int>(rows.from[h] - first - lane.col(0)) : 0;
+            auto seen = [&](unsigned i) {
+                const int key = static_cast<int>(i / 2 * 8 + i % 2);
+                return FULL || (key < left && (!WINDOW_LEFT || key >= out));
+            };
             float pair[2] = {-infinity(), -infinity()}; // two chains are half as long
 #pragma unroll
             for (unsigned i = 0; i < TILE_KEYS / 4; i++) {

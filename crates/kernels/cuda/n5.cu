@@ -21,6 +21,8 @@
 
 constexpr unsigned PARTS = PAIRED ? 2 : 1, THREADS = ROW_WARPS * PARTS * 32;
 static_assert(!PAIRED || !SPLIT, "either warps or blocks share the keys");
+static_assert(!PAIRED || !WINDOW_LEFT, "the two warps of a pair begin at the same tile of their halves");
+static_assert(!PAIRED || !SINK, "both warps of a pair would take the sink");
 
 // The sums of the second warp of each pair; neighboring rows are exchanged by halves of the banks.
 struct Second {
@@ -206,7 +208,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention(const __grid_
         return;
     const Lane lane;
     const unsigned warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), unit = warp / PARTS, own = warp % PARTS;
-    const unsigned from = SPLIT ? work.split * p.tiles_per_split * TILE_KEYS : 0;
+    // Tiles before the window of the first row are skipped; splits are counted from there.
+    const unsigned begin = WINDOW_LEFT ? work.first_visible(work.first_row) / TILE_KEYS * TILE_KEYS : 0;
+    const unsigned from = begin + (SPLIT ? work.split * p.tiles_per_split * TILE_KEYS : 0);
     const unsigned run = p.tiles_per_split * TILE_KEYS; // of a block or a warp that shares its keys
     const unsigned end = SPLIT || PAIRED ? min(work.end_key(), from + run) : work.end_key();
 
@@ -217,6 +221,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention(const __grid_
     const float v_scale = V_SCALES || work.keys == 0 ? 1.0f : work.v_scale(0);
 
     Partial part;
+    if (SINK && work.split == 0) // of all blocks that share a row, one
+        part.take_sink(rows, lane);
     if (from < end) {
         cp_async_wait_group<1>(); // Q and K
         __syncthreads();

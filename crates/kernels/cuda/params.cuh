@@ -32,7 +32,11 @@ struct Params {
     unsigned queries, keys; // of every sequence; with VARLEN the most of any
     unsigned lse_rows, tiles_per_split;
     unsigned batches, splits; // n9: `splits` blocks after each other share `tiles_per_split` steps
-    float factor; // softmax scale · log2(e): scores are in powers of two
+    float factor; // softmax scale · log2(e): scores are in powers of two; with SOFTCAP softmax scale · 2 log2(e) / cap
     unsigned epoch; // n9: what this launch writes into the counters of its workspace; never 0, and another for the next launch
+    unsigned window_left, window_right; // with WINDOW_LEFT, WINDOW_RIGHT: keys before and after a query's own place that it sees
+    float cap, reserved; // with SOFTCAP: cap · log2(e)
+    const float *sinks;  // with SINK: [heads]
+    const float *slopes; // with ALIBI: [heads]
 };
-static_assert(sizeof(Params) == 272, "what the host writes");
+static_assert(sizeof(Params) == 304, "what the host writes");

@@ -16,6 +16,21 @@
 #ifndef CAUSAL // query i sees keys up to i + keys - queries
 #define CAUSAL 0
 #endif
+#ifndef WINDOW_LEFT // query i sees keys from i + keys - queries - window_left on
+#define WINDOW_LEFT 0
+#endif
+#ifndef WINDOW_RIGHT // query i sees keys up to i + keys - queries + window_right; not with CAUSAL, which is a window_right of 0
+#define WINDOW_RIGHT 0
+#endif
+#ifndef SOFTCAP // scores become cap · tanh(score / cap)
+#define SOFTCAP 0
+#endif
+#ifndef ALIBI // a slope for each head times the distance of key and query is subtracted from scores
+#define ALIBI 0
+#endif
+#ifndef SINK // a logit for each head joins the sum of the softmax, without a value
+#define SINK 0
+#endif
 #ifndef VARLEN // sequences of different lengths, one after the other
 #define VARLEN 0
 #endif
@@ -29,6 +44,8 @@
 #ifndef GROUPED // query heads share key heads; where none do, nobody divides
 #define GROUPED 1
 #endif
+
+constexpr float LOG2_E = 1.44269504f;
 
 struct Work {
     const Params &p;
@@ -60,13 +77,21 @@ struct Work {
     }
     __device__ __forceinline__ unsigned key_head() const { return PACK_GQA || !GROUPED ? head : head / p.group; }
 
-    // How many keys a row sees, from the first on.
+    // Where the keys end that a row sees.
     __device__ __forceinline__ unsigned visible(unsigned row) const
     {
-        if (!CAUSAL)
+        if (!CAUSAL && !WINDOW_RIGHT)
             return keys;
-        unsigned seen = query(row) + 1 + keys;
+        unsigned seen = query(row) + 1 + keys + (WINDOW_RIGHT ? p.window_right : 0);
         return seen <= queries ? 0 : min(seen - queries, keys);
+    }
+    // Where they begin; 0 for a row that sees none.
+    __device__ __forceinline__ unsigned first_visible(unsigned row) const
+    {
+        if (!WINDOW_LEFT)
+            return 0;
+        const unsigned place = query(row) + keys, before = queries + p.window_left;
+        return place > before ? place - before : 0;
     }
     // Where the keys end that any row of the tile sees: no row sees more than the last.
     __device__ __forceinline__ unsigned end_key() const { return visible(end_row - 1); }
@@ -101,6 +126,13 @@ struct Work {
     }
     __device__ __forceinline__ float k_scale(unsigned key) const { return p.k.scale(batch, key_head(), key); }
     __device__ __forceinline__ float v_scale(unsigned key) const { return p.v.scale(batch, key_head(), key); }
+
+    // The key that is at a row's own place; negative with more queries than keys.
+    __device__ __forceinline__ int place(unsigned row) const { return static_cast<int>(query(row) + keys - queries); }
+    // The slope of a row's head, in powers of two.
+    __device__ __forceinline__ float slope(unsigned row) const { return __fmul_rn(p.slopes[query_head(row)], LOG2_E); }
+    // The sink of a row's head, in powers of two.
+    __device__ __forceinline__ float sink(unsigned row) const { return __fmul_rn(p.sinks[query_head(row)], LOG2_E); }
 
     // A row's place among those of the log-sum-exp.
     __device__ __forceinline__ unsigned long long lse_index(unsigned row) const

@@ -31,6 +31,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         q: quantize(1, shape.query_rows(request.layout), request.scales.q)?,
         k: quantize(2, shape.key_rows(request.layout), request.scales.k)?,
         v: quantize(3, shape.key_rows(request.layout), request.scales.v)?,
+        sinks: None,
+        slopes: None,
         shape,
     };
     let Inputs { q, k, v, .. } = &inputs;

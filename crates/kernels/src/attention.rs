@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::inputs::{Inputs, heads_of};
 use crate::params::Params;
 use crate::plan::{Plan, Step};
 use crate::tensor::Quantized;
@@ -34,6 +35,10 @@ pub struct Addresses {
     /// Rows before each sequence, followed by the total, as u32, if lengths differ: of the queries and of the
     /// keys.
     pub starts: (u64, u64),
+    /// The sink of each query head, f32, if the plan has sinks.
+    pub sinks: u64,
+    /// The slope of each query head, f32, if the plan has ALiBi.
+    pub slopes: u64,
 }
 
 /// [`Plan::workspace`] bytes of device memory, and the number of launches that have used them.
@@ -84,12 +89,21 @@ impl Addresses {
             ("the log-sum-exp", self.lse, 4),
             ("the starts of the queries", self.starts.0, 4),
             ("the starts of the keys", self.starts.1, 4),
+            ("the sinks", self.sinks, 4),
+            ("the slopes", self.slopes, 4),
         ];
         match all.into_iter().find(|(_, address, bytes)| !address.is_multiple_of(*bytes)) {
             Some((name, address, bytes)) => Err(RunError::Alignment { name, address, bytes }),
             None => Ok(()),
         }
     }
+}
+
+/// What a run copies to the device.
+struct Operands<'a> {
+    tensors: [&'a Quantized; 3],
+    sinks: Option<&'a [f32]>,
+    slopes: Option<&'a [f32]>,
 }
 
 /// The output of a run.
@@ -180,6 +194,7 @@ impl<G: Gpu> Attention<G> {
         params.partial = workspace.address;
         params.epoch = workspace.next_epoch();
         (params.query_starts, params.key_starts) = at.starts;
+        (params.sinks, params.slopes) = (at.sinks, at.slopes);
         Ok(params)
     }
 
@@ -187,7 +202,8 @@ impl<G: Gpu> Attention<G> {
         gpu.launch(&self.module, step.kernel, step.geometry, &params.bytes())
     }
 
-    /// Copies tensors to the device, launches, and copies the output back.
+    /// Copies tensors to the device, launches, and copies the output back. [`Attention::run_inputs`] is for
+    /// requests that have values of heads too.
     pub fn run(
         &self,
         gpu: &mut G,
@@ -195,10 +211,24 @@ impl<G: Gpu> Attention<G> {
         k: &Quantized,
         v: &Quantized,
     ) -> Result<Answer, RunError<G::Error>> {
+        self.run_with(gpu, &Operands { tensors: [q, k, v], sinks: None, slopes: None })
+    }
+
+    /// Copies inputs to the device, launches, and copies the output back.
+    pub fn run_inputs(&self, gpu: &mut G, inputs: &Inputs) -> Result<Answer, RunError<G::Error>> {
+        let tensors = [&inputs.q, &inputs.k, &inputs.v];
+        let (sinks, slopes) = (inputs.sinks.as_deref(), inputs.slopes.as_deref());
+        self.run_with(gpu, &Operands { tensors, sinks, slopes })
+    }
+
+    fn run_with(&self, gpu: &mut G, operands: &Operands<'_>) -> Result<Answer, RunError<G::Error>> {
+        let [q, k, v] = operands.tensors;
         self.check(q, k, v)?;
         let shape = &self.plan.request.shape;
+        heads_of(&self.plan.request, [operands.sinks, operands.slopes])
+            .map_err(|error| RunError::Tensor(error.to_string()))?;
         let mut used = Vec::new();
-        let outcome = self.run_in(gpu, [q, k, v], &mut used);
+        let outcome = self.run_in(gpu, operands, &mut used);
         // Every buffer is freed, also after an error; the first error is returned.
         let mut freed = Ok(());
         for memory in used {
@@ -228,10 +258,11 @@ impl<G: Gpu> Attention<G> {
     fn run_in(
         &self,
         gpu: &mut G,
-        operands: [&Quantized; 3],
+        operands: &Operands<'_>,
         used: &mut Vec<G::Memory>,
     ) -> Result<(Vec<u8>, Option<Vec<u8>>), RunError<G::Error>> {
         let shape = &self.plan.request.shape;
+        let tensors = operands.tensors;
         // Returns the buffer's index in `used`, and its address.
         let mut put = |gpu: &mut G, name: &str, bytes: &[u8], what: Use| {
             // A device has no address for an empty buffer.
@@ -245,7 +276,7 @@ impl<G: Gpu> Attention<G> {
         let mut at = Addresses::default();
         let names = [("q", "q_scales"), ("k", "k_scales"), ("v", "v_scales")];
         for ((to, tensor), (codes, scales)) in
-            [&mut at.q, &mut at.k, &mut at.v].into_iter().zip(operands).zip(names)
+            [&mut at.q, &mut at.k, &mut at.v].into_iter().zip(tensors).zip(names)
         {
             to.0 = put(gpu, codes, &tensor.codes, Use::Input)?.1;
             to.1 = put(gpu, scales, &floats(&tensor.scales), Use::Input)?.1;
@@ -255,8 +286,14 @@ impl<G: Gpu> Attention<G> {
                 let starts = tensor.rows.starts().iter();
                 starts.flat_map(|row| crate::params::narrow(*row).to_le_bytes()).collect::<Vec<u8>>()
             };
-            at.starts.0 = put(gpu, "query_starts", &starts(operands[0]), Use::Input)?.1;
-            at.starts.1 = put(gpu, "key_starts", &starts(operands[1]), Use::Input)?.1;
+            at.starts.0 = put(gpu, "query_starts", &starts(tensors[0]), Use::Input)?.1;
+            at.starts.1 = put(gpu, "key_starts", &starts(tensors[1]), Use::Input)?.1;
+        }
+        if let Some(sinks) = operands.sinks {
+            at.sinks = put(gpu, "sinks", &floats(sinks), Use::Input)?.1;
+        }
+        if let Some(slopes) = operands.slopes {
+            at.slopes = put(gpu, "slopes", &floats(slopes), Use::Input)?.1;
         }
         // Elements that a kernel does not write stay NaN, in f16, bf16 and f32, and show up in the output. A plan
         // of several steps passes data through the workspace; in a plan of one step, the blocks share it.
@@ -280,7 +317,7 @@ impl<G: Gpu> Attention<G> {
         } else {
             None
         };
-        let output = own(gpu, "o", operands[0].rows.elements() * size_of::<u16>())?;
+        let output = own(gpu, "o", tensors[0].rows.elements() * size_of::<u16>())?;
         at.o = output.1;
 
         let params = self.params(&at, &mut held)?;

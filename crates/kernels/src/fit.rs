@@ -78,6 +78,7 @@ impl Fit {
             Cut::Fixed => fixed(rung.rows, rung.threads, Vec::new()),
             _ if packed => streamed(rung, 1, 1),
             Cut::Streamed => streamed(rung, rung.rows / UNIT, 1),
+            _ if request.needs_general() => usual(),
             Cut::Fitted => usual(),
             Cut::Paired => pairs(request, rung, sms).unwrap_or_else(usual),
             Cut::Dense => dense(request, sms).or_else(|| pairs(request, rung, sms)).unwrap_or_else(usual),
@@ -214,6 +215,7 @@ fn even(request: &Request, sms: usize) -> Option<Fit> {
 fn runs(request: &Request, sms: usize) -> Option<(&'static Form, StreamK)> {
     let shape = &request.shape;
     let plain = !request.varlen()
+        && !request.needs_general()
         && request.mask == Mask::Full
         && shape.max_keys().is_multiple_of(DENSE_TILE)
         && request.softmax_scale() >= 0.0

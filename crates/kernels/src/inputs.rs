@@ -7,6 +7,7 @@
 //! would differ in their last bits between platforms.
 
 use crate::format::Format;
+use crate::plan::Request;
 use crate::problem::{Granularity, Layout, Rows, Shape, ShapeError};
 use crate::tensor::{Quantized, each_row};
 use std::fmt;
@@ -60,9 +61,13 @@ pub struct Spec {
     pub query_layout: Layout,
     /// The order of K's and V's axes.
     pub key_layout: Layout,
+    /// Whether heads have sinks.
+    pub sinks: bool,
+    /// Whether heads have slopes.
+    pub slopes: bool,
 }
 
-/// Q, K and V.
+/// Q, K and V, and values of the heads.
 #[derive(Clone, Debug)]
 pub struct Inputs {
     /// Sizes.
@@ -73,6 +78,10 @@ pub struct Inputs {
     pub k: Quantized,
     /// Values.
     pub v: Quantized,
+    /// For each query head, a logit that joins the sum of the softmax, if the request has sinks.
+    pub sinks: Option<Vec<f32>>,
+    /// For each query head, the slope of ALiBi, if the request has it.
+    pub slopes: Option<Vec<f32>>,
 }
 
 /// Why inputs are inconsistent.
@@ -82,6 +91,8 @@ pub enum Inconsistent {
     Shape(ShapeError),
     /// The rows, codes or scales of the tensor of this name do not match the shape.
     Tensor(char),
+    /// These values of the heads are missing, not finite, not one for each head, or not part of the request.
+    Heads(&'static str),
 }
 
 impl fmt::Display for Inconsistent {
@@ -89,6 +100,12 @@ impl fmt::Display for Inconsistent {
         match self {
             Inconsistent::Shape(error) => error.fmt(f),
             Inconsistent::Tensor(name) => write!(f, "{name}: rows, codes or scales do not match the shape"),
+            Inconsistent::Heads(name) => {
+                write!(
+                    f,
+                    "{name}: expected one finite number per query head if the request has them, else none"
+                )
+            }
         }
     }
 }
@@ -98,7 +115,39 @@ impl std::error::Error for Inconsistent {}
 impl Inputs {
     /// Checks that the tensors have every row of the shape.
     pub fn check(&self) -> Result<(), Inconsistent> {
-        consistent(&self.shape, [&self.q, &self.k, &self.v])
+        consistent(&self.shape, [&self.q, &self.k, &self.v])?;
+        for_heads("sinks", &self.shape, self.sinks.as_deref())?;
+        for_heads("slopes", &self.shape, self.slopes.as_deref())
+    }
+
+    /// Checks that there are values of heads if the request has them.
+    pub(crate) fn has_heads_of(&self, request: &Request) -> Result<(), Inconsistent> {
+        heads_of(request, [self.sinks.as_deref(), self.slopes.as_deref()])
+    }
+}
+
+/// Checks that sinks and slopes are those of a request.
+pub(crate) fn heads_of(request: &Request, [sinks, slopes]: [Option<&[f32]>; 2]) -> Result<(), Inconsistent> {
+    for (name, wanted, values) in [("sinks", request.sinks, sinks), ("slopes", request.alibi, slopes)] {
+        for_heads(name, &request.shape, values)?;
+        if wanted != values.is_some() {
+            return Err(Inconsistent::Heads(name));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that values are finite, one for each query head.
+pub(crate) fn for_heads(
+    name: &'static str,
+    shape: &Shape,
+    values: Option<&[f32]>,
+) -> Result<(), Inconsistent> {
+    match values {
+        Some(values) if values.len() != shape.heads || values.iter().any(|value| !value.is_finite()) => {
+            Err(Inconsistent::Heads(name))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -131,8 +180,34 @@ pub fn generate(shape: &Shape, distribution: Distribution, seed: u64, spec: Spec
         q: make(Tensor::Q, spec.q, shape.query_rows(spec.query_layout)),
         k: make(Tensor::K, spec.k, shape.key_rows(spec.key_layout)),
         v: make(Tensor::V, spec.v, shape.key_rows(spec.key_layout)),
+        sinks: (spec.sinks && shape.check().is_ok()).then(|| sinks(shape.heads, seed)),
+        slopes: (spec.slopes && shape.check().is_ok()).then(|| alibi_slopes(shape.heads)),
     }
 }
+
+/// The slopes of the ALiBi paper for a power of two of heads: 2^(-8/heads), and its powers; for other numbers
+/// of heads the same formula.
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "few heads, rounded to f32"
+)]
+pub fn alibi_slopes(heads: usize) -> Vec<f32> {
+    (1..=heads).map(|head| (-8.0 * head as f64 / heads as f64).exp2() as f32).collect()
+}
+
+/// Logits of mean 4: about as heavy as fifty average keys, so that their absence is visible.
+fn sinks(heads: usize, seed: u64) -> Vec<f32> {
+    let sink = |head: usize| {
+        let start = mix(mix(mix(seed).wrapping_add(SINKS)).wrapping_add(wide(head)));
+        4.0 + Counter(SplitMix(start)).normal()
+    };
+    (0..heads).map(sink).collect()
+}
+
+/// Distinguishes the random numbers of sinks from those of tensors.
+const SINKS: u64 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tensor {

@@ -75,18 +75,27 @@ impl Request {
             v: self.scales.v,
             query_layout: self.layout,
             key_layout: self.layout,
+            sinks: self.sinks,
+            slopes: self.alibi,
         }
     }
 
     /// The exact attention of this request, without a tolerance.
     pub(crate) fn options(&self) -> exact::Options {
-        exact::Options { layout: self.layout, scale: self.softmax_scale, ..exact::Options::default() }
+        exact::Options {
+            layout: self.layout,
+            scale: self.softmax_scale,
+            window: self.window,
+            softcap: self.softcap,
+            ..exact::Options::default()
+        }
     }
 }
 
 impl Plan {
     /// The exact attention for some inputs, with the tolerance of this plan.
     pub fn exact(&self, inputs: &Inputs) -> Result<Exact, NoVerdict> {
+        inputs.has_heads_of(&self.request).map_err(NoVerdict::Inputs)?;
         let request = &self.request;
         let arithmetic = self.arithmetic();
         let options = exact::Options {
@@ -98,11 +107,16 @@ impl Plan {
 
     /// The bits that an output of this plan must have.
     pub fn bits(&self, inputs: &Inputs) -> Result<Bits, NoVerdict> {
+        inputs.has_heads_of(&self.request).map_err(NoVerdict::Inputs)?;
         let request = &self.request;
         let problem = bitwise::Problem {
             shape: &inputs.shape,
             mask: request.mask,
+            window: request.window,
             softmax_scale: request.softmax_scale(),
+            softcap: request.softcap,
+            sinks: inputs.sinks.as_deref(),
+            slopes: inputs.slopes.as_deref(),
             q: &inputs.q,
             k: &inputs.k,
             v: &inputs.v,

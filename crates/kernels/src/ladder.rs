@@ -71,6 +71,14 @@ pub enum Feature {
     Split,
     /// The output in bf16.
     Bf16,
+    /// Windows around a query's own place.
+    Window,
+    /// Soft caps on the scores.
+    Softcap,
+    /// A logit for each head that joins the sum of the softmax.
+    Sinks,
+    /// A bias for each head in proportion to the distance of key and query.
+    Alibi,
 }
 
 /// A macro with the value 0 or 1 that changes a kernel.
@@ -148,6 +156,10 @@ const N5: Rung = Rung {
         Feature::Lse,
         Feature::Split,
         Feature::Bf16,
+        Feature::Window,
+        Feature::Softcap,
+        Feature::Sinks,
+        Feature::Alibi,
     ],
     cut: Cut::Streamed,
     arithmetic: Arithmetic::N5,

@@ -78,7 +78,7 @@ pub use format::{Format, OutputFormat};
 pub use inputs::Inputs;
 pub use judge::{Oracles, Verdict};
 pub use plan::{Plan, PlanError, Request, Scales, Splits};
-pub use problem::{Granularity, Layout, Lengths, Mask, Rows, Shape};
+pub use problem::{Granularity, Layout, Lengths, Mask, Rows, Shape, Window};
 pub use quantize::{Element, Quantization, Quantize, QuantizeAddresses, Quantizer, Smoothed};
 pub use tensor::Quantized;
 pub use unsmooth::Unsmooth;

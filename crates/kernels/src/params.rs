@@ -91,11 +91,16 @@ pub struct Params {
     pub splits: u32,
     pub factor: f32,
     pub epoch: u32,
+    pub window_left: u32,
+    pub window_right: u32,
+    pub cap: f32,
+    pub sinks: u64,
+    pub slopes: u64,
 }
 
 impl Params {
     /// Bytes of the struct.
-    pub const BYTES: usize = 272;
+    pub const BYTES: usize = 304;
 
     /// The bytes in the layout that the kernels read.
     pub fn bytes(&self) -> Vec<u8> {
@@ -108,6 +113,8 @@ impl Params {
         words32(&mut out, &[self.heads, self.group, self.queries, self.keys]);
         words32(&mut out, &[self.lse_rows, self.tiles_per_split, self.batches, self.splits]);
         words32(&mut out, &[self.factor.to_bits(), self.epoch]);
+        words32(&mut out, &[self.window_left, self.window_right, self.cap.to_bits(), 0]);
+        words64(&mut out, &[self.sinks, self.slopes]);
         out
     }
 }

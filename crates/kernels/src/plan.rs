@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::ops::Range;
 
 use warpproof_model::Device;
 use warpproof_toolchain::{CompileError, Source, Toolchain};
@@ -12,7 +13,7 @@ use crate::format::{Format, OutputFormat};
 use crate::ladder::{self, Cut, Feature, LADDER, Rung};
 use crate::oracle::bitwise::{Arithmetic, Parts};
 use crate::params::{Operand, Params, Strides, narrow};
-use crate::problem::{Granularity, Layout, Mask, Shape};
+use crate::problem::{Granularity, Layout, Lengths, Mask, Shape, Window};
 use crate::source;
 use crate::stream_k::StreamK;
 use warpproof_launch::Geometry;
@@ -24,6 +25,8 @@ pub struct Request {
     pub shape: Shape,
     /// Which keys a query sees.
     pub mask: Mask,
+    /// How far around its own place a query sees keys.
+    pub window: Window,
     /// Format of Q, K and V.
     pub format: Format,
     /// Which elements share a scale.
@@ -36,6 +39,13 @@ pub struct Request {
     pub lse: bool,
     /// Factor of the scores; `None`: 1/√D.
     pub softmax_scale: Option<f64>,
+    /// Scores become `cap · tanh(score / cap)`; positive.
+    pub softcap: Option<f64>,
+    /// A logit for each head joins the sum of the softmax, without a value ([`crate::Inputs::sinks`]).
+    pub sinks: bool,
+    /// ALiBi: a slope of the head times the distance of key and query is subtracted from each score
+    /// ([`crate::Inputs::slopes`]).
+    pub alibi: bool,
     /// The rung by id or name; `None`: the one with the least predicted time at the nearest shape
     /// ([`crate::dispatch`]).
     pub rung: Option<String>,
@@ -82,12 +92,16 @@ impl Request {
         Request {
             shape,
             mask: Mask::Full,
+            window: Window::default(),
             format: Format::E4m3,
             scales: Scales::all(Granularity::Head),
             layout: Layout::Bhsd,
             output: OutputFormat::F16,
             lse: false,
             softmax_scale: None,
+            softcap: None,
+            sinks: false,
+            alibi: false,
             rung: None,
             toggles: Vec::new(),
             splits: Splits::Auto,
@@ -98,6 +112,16 @@ impl Request {
     /// Whether the kernel reads the start of each sequence from device memory.
     pub fn varlen(&self) -> bool {
         self.lengths_on_device || !self.shape.is_equal()
+    }
+
+    /// The keys that query `row` of a sequence sees.
+    pub fn visible(&self, lengths: Lengths, row: usize) -> Range<usize> {
+        self.window.visible(self.mask, lengths, row)
+    }
+
+    /// Whether only the general kernel supports the request: rungs that would choose another keep it.
+    pub(crate) fn needs_general(&self) -> bool {
+        self.window != Window::default() || self.softcap.is_some() || self.sinks || self.alibi
     }
 
     /// The factor of the scores.
@@ -171,6 +195,8 @@ pub enum PlanError {
     Toggle(String),
     /// The softmax scale is not finite, or so large that its product with log₂(e) is infinite in f32.
     SoftmaxScale(String),
+    /// The soft cap is not a positive number, or too large or too small for f32.
+    Softcap(String),
     /// The device does not support the format.
     Device(String),
 }
@@ -188,6 +214,9 @@ impl fmt::Display for PlanError {
             PlanError::SoftmaxScale(scale) => {
                 write!(f, "the softmax scale {scale} does not give a finite factor in f32")
             }
+            PlanError::Softcap(cap) => {
+                write!(f, "the soft cap {cap} does not give positive finite factors in f32")
+            }
         }
     }
 }
@@ -196,6 +225,8 @@ impl Error for PlanError {}
 
 /// Rows of a tile for requests with few rows: those of one warp.
 pub(crate) const FEW_ROWS: usize = 16;
+/// Queries and keys together from which on a distance, in whole tiles, may not be exact in f32.
+const ALIBI_ROWS: usize = (1 << 24) - 64;
 /// Threads of a warp.
 pub(crate) const WARP: u32 = 32;
 
@@ -231,7 +262,7 @@ impl Plan {
                 return Err(PlanError::Toggle(name.clone()));
             }
         }
-        let factor = factor(request)?;
+        let (factor, cap) = factors(request)?;
         let rung = choose(request, device)?;
         let arch = device.capability.arch();
         let capability = device.capability.major * 10 + device.capability.minor;
@@ -254,7 +285,7 @@ impl Plan {
         if packed {
             defines.extend(["SPLIT=1".into(), "PACK_GQA=1".into()]);
         }
-        let tiles = shape.max_keys().div_ceil(fit.keys).max(1);
+        let tiles = most_tiles(request, fit.keys);
         let splits = split.map_or(1, |per_split| tiles.div_ceil(per_split));
         let (rows, heads) = if packed {
             (shape.max_queries() * shape.group(), shape.kv_heads)
@@ -286,6 +317,9 @@ impl Plan {
                 * size_of::<f32>();
         }
         let (queries, keys) = (shape.query_rows(request.layout), shape.key_rows(request.layout));
+        // A window beyond all rows has no effect, and sums with it stay below 2³².
+        let most = shape.max_queries() + shape.max_keys();
+        let reach = |keys: Option<usize>| narrow(keys.unwrap_or(0).min(most));
         let params = Params {
             q: Operand::of(&queries, request.scales.q, varlen),
             k: Operand::of(&keys, request.scales.k, varlen),
@@ -303,6 +337,9 @@ impl Plan {
             batches: narrow(shape.batch()),
             splits: narrow(fit.stream_k.map_or(splits, |stream_k| stream_k.per)),
             factor,
+            cap,
+            window_left: reach(request.window.left),
+            window_right: reach(request.window.right),
             ..Params::default()
         };
         let request = request.clone();
@@ -398,8 +435,9 @@ impl Plan {
         let rows = lengths.queries * group;
         let first = wide(x) * tile;
         let last = rows.min(first + tile).checked_sub(1).filter(|_| first < rows)?;
-        let end = self.request.mask.visible(lengths, last / group);
-        let from = if packed { (split * per_split).min(end) } else { 0 };
+        let end = self.request.visible(lengths, last / group).end;
+        let begin = self.request.visible(lengths, first / group).start / self.fit.keys * self.fit.keys;
+        let from = if packed { (begin + split * per_split).min(end) } else { begin.min(end) };
         let to = if packed { end.min(from + per_split) } else { end };
         Some(BlockWork { block, batch, head: wide(y) * group, rows: (first, last + 1), keys: (from, to) })
     }
@@ -452,6 +490,9 @@ fn missing(rung: &Rung, request: &Request) -> Option<String> {
     if request.mask == Mask::Causal && !rung.can(Feature::Causal) {
         return Some("causal masks".into());
     }
+    if request.window != Window::default() && !rung.can(Feature::Window) {
+        return Some("sliding windows".into());
+    }
     if request.varlen() && !rung.can(Feature::Varlen) {
         return Some("sequences of different lengths".into());
     }
@@ -466,6 +507,18 @@ fn missing(rung: &Rung, request: &Request) -> Option<String> {
     }
     if request.output == OutputFormat::Bf16 && !rung.can(Feature::Bf16) {
         return Some("outputs in bf16".into());
+    }
+    if request.softcap.is_some() && !rung.can(Feature::Softcap) {
+        return Some("soft caps".into());
+    }
+    if request.sinks && !rung.can(Feature::Sinks) {
+        return Some("attention sinks".into());
+    }
+    if request.alibi && !rung.can(Feature::Alibi) {
+        return Some("ALiBi".into());
+    }
+    if request.alibi && shape.max_queries() + shape.max_keys() >= ALIBI_ROWS {
+        return Some("ALiBi with 2^24 queries and keys or more".into());
     }
     if let Some((name, _)) = unknown {
         return Some(format!("toggle {name}"));
@@ -504,7 +557,12 @@ fn defines(request: &Request, rung: &Rung, varlen: bool) -> Vec<String> {
     }
     for (name, on) in [
         ("CAUSAL", request.mask == Mask::Causal),
+        ("WINDOW_LEFT", request.window.left.is_some()),
+        ("WINDOW_RIGHT", request.window.right.is_some() && request.mask == Mask::Full),
         ("VARLEN", varlen),
+        ("SOFTCAP", request.softcap.is_some()),
+        ("SINK", request.sinks),
+        ("ALIBI", request.alibi),
         ("LSE", request.lse),
         ("OUTPUT_BF16", request.output == OutputFormat::Bf16),
         ("FORMAT_E5M2", request.format == Format::E5m2),
@@ -527,10 +585,24 @@ fn defines(request: &Request, rung: &Rung, varlen: bool) -> Vec<String> {
     defines
 }
 
+/// The most key tiles that the rows of a sequence see; with few rows, a window leaves few of them.
+fn most_tiles(request: &Request, keys: usize) -> usize {
+    let shape = &request.shape;
+    if request.window.left.is_none() {
+        return shape.max_keys().div_ceil(keys).max(1);
+    }
+    let with_queries = shape.sequences.iter().filter(|lengths| lengths.queries > 0);
+    let tiles = with_queries.map(|&lengths| {
+        let (first, last) = (request.visible(lengths, 0), request.visible(lengths, lengths.queries - 1));
+        last.end.div_ceil(keys).saturating_sub(first.start / keys)
+    });
+    tiles.max().unwrap_or(0).max(1)
+}
+
 /// Key tiles per block, if the keys of a row are distributed over several.
 fn tiles_per_split(request: &Request, rung: &Rung, device: &Device) -> Option<usize> {
     let shape = &request.shape;
-    let tiles = shape.max_keys().div_ceil(rung.keys).max(1);
+    let tiles = most_tiles(request, rung.keys);
     let few = shape.max_queries() * shape.group() <= FEW_ROWS;
     let count = match request.splits {
         Splits::None => return None,
@@ -556,10 +628,32 @@ pub(crate) fn extents(grid: [usize; 3]) -> Result<[u32; 3], PlanError> {
     Ok(grid.map(narrow))
 }
 
-/// Softmax scale times log2(e), rounded once.
-#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "rounding is intended")]
-fn factor(request: &Request) -> Result<f32, PlanError> {
+/// The factor of the scores, and the cap, 0 without one.
+fn factors(request: &Request) -> Result<(f32, f32), PlanError> {
     let scale = request.softmax_scale();
-    let factor = (scale * std::f64::consts::LOG2_E) as f32;
-    if factor.is_finite() { Ok(factor) } else { Err(PlanError::SoftmaxScale(scale.to_string())) }
+    let factor = exponent_scale(scale, request.softcap);
+    if !factor.is_finite() {
+        return Err(PlanError::SoftmaxScale(scale.to_string()));
+    }
+    let Some(cap) = request.softcap else { return Ok((factor, 0.0)) };
+    let scaled = exponent_cap(cap);
+    // Twice the cap is a factor too.
+    if scaled.is_normal() && scaled > 0.0 && (2.0 * scaled).is_finite() {
+        Ok((factor, scaled))
+    } else {
+        Err(PlanError::Softcap(cap.to_string()))
+    }
+}
+
+/// Softmax scale times log2(e), rounded once; with a soft cap, twice that over the cap.
+#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "rounding is intended")]
+pub(crate) fn exponent_scale(scale: f64, softcap: Option<f64>) -> f32 {
+    let factor = scale * std::f64::consts::LOG2_E;
+    softcap.map_or(factor, |cap| 2.0 * factor / cap) as f32
+}
+
+/// The cap in powers of two, rounded once.
+#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "rounding is intended")]
+pub(crate) fn exponent_cap(cap: f64) -> f32 {
+    (cap * std::f64::consts::LOG2_E) as f32
 }

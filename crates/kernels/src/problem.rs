@@ -1,6 +1,7 @@
 //! The attention problem: sizes, masks, memory layouts and scales.
 
 use std::fmt;
+use std::ops::Range;
 
 /// Rows that share a scale under [`Granularity::Block`]; equals the kernels' tile, so that a tile has one scale.
 pub const BLOCK_ROWS: usize = 64;
@@ -187,6 +188,37 @@ impl Mask {
     }
 }
 
+/// How far around its own place a query sees keys. The place of query `i` is key `i + keys - queries`, as with
+/// [`Mask::Causal`], which allows no key after it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// Keys before its place; `None`: all.
+    pub left: Option<usize>,
+    /// Keys after its place; `None`: all that the mask allows.
+    pub right: Option<usize>,
+}
+
+impl Window {
+    /// A limit on the keys before a query's place only: the sliding window of language models, with
+    /// [`Mask::Causal`].
+    pub fn left(keys: usize) -> Window {
+        Window { left: Some(keys), right: None }
+    }
+
+    /// The keys that query `row` sees.
+    pub fn visible(self, mask: Mask, lengths: Lengths, row: usize) -> Range<usize> {
+        // The place of the query is the key before this number of the last keys, plus one for itself.
+        let after = lengths.queries.saturating_sub(row.saturating_add(1));
+        let seen = mask.visible(lengths, row);
+        let end = self
+            .right
+            .map_or(seen, |right| seen.min(lengths.keys.saturating_add(right).saturating_sub(after)));
+        let before = |left: usize| after.saturating_add(left).saturating_add(1);
+        let start = self.left.map_or(0, |left| lengths.keys.saturating_sub(before(left)));
+        start.min(end)..end
+    }
+}
+
 /// The order of the axes in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
@@ -324,6 +356,33 @@ mod tests {
             for (row, seen) in seen.iter().enumerate() {
                 assert_eq!(Mask::Causal.visible(lengths, row), *seen, "row {row} of {queries} x {keys}");
                 assert_eq!(Mask::Full.visible(lengths, row), keys);
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_shows_the_keys_written_here() {
+        // Queries, keys, left, right, and the keys that each query sees.
+        type Row = (usize, usize, Option<usize>, Option<usize>, &'static [(usize, usize)]);
+        let table: [Row; 6] = [
+            (4, 4, Some(1), None, &[(0, 4), (0, 4), (1, 4), (2, 4)]),
+            (4, 4, Some(1), Some(0), &[(0, 1), (0, 2), (1, 3), (2, 4)]),
+            (4, 4, None, Some(1), &[(0, 2), (0, 3), (0, 4), (0, 4)]),
+            (2, 5, Some(2), Some(0), &[(1, 4), (2, 5)]),
+            (5, 2, Some(1), Some(1), &[(0, 0), (0, 0), (0, 1), (0, 2), (0, 2)]),
+            (2, 0, Some(1), Some(1), &[(0, 0), (0, 0)]),
+        ];
+        for (queries, keys, left, right, seen) in table {
+            let lengths = Lengths { queries, keys };
+            for (row, (start, end)) in seen.iter().enumerate() {
+                let window = Window { left, right };
+                let case = format!("row {row} of {queries} x {keys}, {window:?}");
+                assert_eq!(window.visible(Mask::Full, lengths, row), *start..*end, "{case}");
+                let causal = window.visible(Mask::Causal, lengths, row);
+                let end = (*end).min(Mask::Causal.visible(lengths, row));
+                assert_eq!(causal, (*start).min(end)..end, "{case}");
+                let none = Window { left: Some(usize::MAX), right: Some(usize::MAX) };
+                assert_eq!(none.visible(Mask::Full, lengths, row), 0..keys);
             }
         }
     }

@@ -37,7 +37,14 @@
 //!   rounds D times: D/3 · (2^-24 R)².
 //! - operands that are dequantized to f16, each with a relative error of at most 2^-11: two of them in each product,
 //!   2/3 · (2^-11)² · Σ (q_d k_jd)², where the last sum is at most |q|² max|k|².
-//! - four f32 roundings from the product to the exponent, 4/3 · (2^-24 max|y|)², and the error 2^-22 of `ex2.approx`.
+//! - a soft cap C, in units of log₂. tanh has a slope of at most 1, so it does not enlarge the errors before it. It is computed as
+//!   C − 2C r with r = 1/(1 + e), and e = 2^x: `ex2.approx` makes e wrong by at most 2^-22 of it, which is 2^-24 in r; the sum
+//!   rounds by 2^-24 of it, which is 2^-24 in r; `rcp.approx` adds 2^-23 of r ≤ 1; together 2^-22. The last multiply-add rounds by
+//!   2^-24 C. At most (2^-21 + 2^-24) C in total, which is taken as the deviation.
+//! - four f32 roundings from the product to the exponent, 4/3 · (2^-24 max|y|)², and the error 2^-22 of `ex2.approx`. ALiBi has
+//!   three more: log₂(e), its product with the slope, and the multiply-add; distances are exact, and max|y| includes the bias.
+//!
+//! A sink is a key whose value is 0: it takes part in l and in V₂, but is not cast, and max|y| includes its logit.
 //!
 //! **3. The sum over keys.** It runs in N steps, each of which cuts terms and the accumulator toward zero. The largest
 //! term of a step is at most its largest product or the accumulator; squares of the former sum to at most Σ p²v², and the
@@ -177,8 +184,12 @@ pub(crate) struct ScoreSizes {
     pub(crate) reach: f64,
     /// |q| · max|k|.
     pub(crate) norm: f64,
-    /// The largest score.
+    /// The largest score, before a soft cap.
     pub(crate) largest: f64,
+    /// C: the soft cap; 0 without one.
+    pub(crate) cap: f64,
+    /// f32 roundings from the product to the exponent.
+    pub(crate) roundings: f64,
 }
 
 /// Parameters of the model for a row.
@@ -213,7 +224,8 @@ impl Precision {
         let score = LN_2.powi(2)
             * (product * sizes.reach.powi(2)
                 + operand * sizes.norm.powi(2)
-                + 4.0 / 3.0 * unit(24) * sizes.largest.powi(2))
+                + sizes.roundings / 3.0 * unit(24) * sizes.largest.powi(2))
+            + (LN_2 * sizes.cap * (2f64.powi(-21) + 2f64.powi(-24))).powi(2)
             + unit(22);
         let steps = match self.chain {
             ValueChain::F32 => keys,

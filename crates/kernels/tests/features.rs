@@ -13,7 +13,7 @@ use warpproof_kernels::format::OutputFormat;
 use warpproof_kernels::inputs::{Distribution, generate};
 use warpproof_kernels::null::Null;
 use warpproof_kernels::plan::{Plan, Request, Scales, Splits};
-use warpproof_kernels::problem::{Granularity, Layout, Mask, Shape};
+use warpproof_kernels::problem::{Granularity, Layout, Mask, Shape, Window};
 
 /// Two query heads for each key head, 33 queries against 97 keys.
 fn grouped() -> Shape {
@@ -68,15 +68,25 @@ fn refused(request: &Request, output: impl Fn(&warpproof_kernels::Inputs) -> Vec
     })
 }
 
-/// Runs a request, then checks that the tolerance refuses null outputs, and the right output of `without`.
-fn holds(request: &Request, without: Option<&Request>) {
-    Case::of(request.clone()).run();
-    for null in Null::ALL {
+/// Whether a null output happens to be the right one.
+fn is_right(null: Null, request: &Request) -> bool {
+    let inputs = generate(&request.shape, Distribution::Normal, 3, request.spec());
+    let exact = Plan::new(request, l4()).unwrap().exact(&inputs).unwrap();
+    let right: Vec<u16> = exact.output.iter().map(|value| request.output.encode(*value)).collect();
+    matches!(null, Null::TileSkipped | Null::TailSkipped) && null.answer(request, &inputs).unwrap() == right
+}
+
+/// Checks that the tolerance refuses null outputs, and the right output of `without`.
+fn refuses(request: &Request, without: Option<&Request>) {
+    for null in Null::ALL.into_iter().filter(|null| !is_right(*null, request)) {
         assert!(refused(request, |inputs| null.answer(request, inputs).unwrap()), "{null} {request:?}");
     }
     if let Some(without) = without {
         let other = |inputs: &warpproof_kernels::Inputs| {
-            let exact = Plan::new(without, l4()).unwrap().exact(inputs).unwrap();
+            let sinks = inputs.sinks.clone().filter(|_| without.sinks);
+            let slopes = inputs.slopes.clone().filter(|_| without.alibi);
+            let inputs = warpproof_kernels::Inputs { sinks, slopes, ..inputs.clone() };
+            let exact = Plan::new(without, l4()).unwrap().exact(&inputs).unwrap();
             exact.output.iter().map(|value| request.output.encode(*value)).collect()
         };
         assert!(refused(request, other), "the option is ignored: {request:?}");
@@ -86,7 +96,9 @@ fn holds(request: &Request, without: Option<&Request>) {
 #[test]
 fn outputs_in_bf16() {
     for request in combinations() {
-        holds(&Request { output: OutputFormat::Bf16, ..request }, None);
+        let request = Request { output: OutputFormat::Bf16, ..request };
+        Case::of(request.clone()).run();
+        refuses(&request, None);
     }
 }
 
@@ -111,14 +123,199 @@ fn codes_of_the_other_output_format_are_refused() {
     }
 }
 
+const WINDOWS: [Window; 4] = [
+    Window { left: Some(20), right: None },
+    Window { left: Some(70), right: Some(5) },
+    Window { left: None, right: Some(3) },
+    Window { left: Some(0), right: Some(0) },
+];
+
+#[test]
+fn windows_around_the_place_of_a_query() {
+    for window in WINDOWS {
+        for request in combinations() {
+            Case::of(Request { window, ..request }).run();
+        }
+    }
+}
+
+#[test]
+fn outputs_without_the_window_are_refused() {
+    for request in combinations() {
+        let windowed = Request { window: Window { left: Some(20), right: Some(1) }, ..request.clone() };
+        refuses(&windowed, Some(&request));
+    }
+}
+
+/// Long rows of keys: tiles before, across and after the window, several rows of blocks.
+#[test]
+fn windows_much_shorter_than_the_keys() {
+    for (queries, keys, window) in [
+        (300, 300, Window::left(63)),
+        (300, 300, Window::left(64)),
+        (260, 520, Window { left: Some(100), right: Some(30) }),
+        (100, 300, Window { left: None, right: Some(0) }),
+        (300, 100, Window::left(10)),
+    ] {
+        let shape = Shape { heads: 2, kv_heads: 1, dim: 64, sequences: vec![lengths(queries, keys)] };
+        for mask in [Mask::Full, Mask::Causal] {
+            let request = Request { mask, window, ..Request::new(shape.clone()) };
+            Case::of(request).on(study::one_multiprocessor()).run();
+        }
+    }
+    // Decode: the splits divide the window, not all keys.
+    let shape = Shape { sequences: vec![lengths(1, 1000), lengths(2, 900)], ..grouped() };
+    let request = Request {
+        mask: Mask::Causal,
+        window: Window::left(250),
+        layout: Layout::Bshd,
+        splits: Splits::Count(3),
+        lse: true,
+        ..Request::new(shape)
+    };
+    let plan = Plan::new(&request, l4()).unwrap();
+    assert_eq!((plan.params.tiles_per_split, plan.params.splits), (2, 3));
+    Case::of(request).run();
+}
+
+#[test]
+fn blocks_take_the_tiles_of_their_windows_only() {
+    let request = Request {
+        mask: Mask::Causal,
+        window: Window::left(100),
+        rung: Some("n5".to_owned()),
+        ..Request::new(Shape::equal(1, 1, 512, 64))
+    };
+    let plan = Plan::new(&request, l4()).unwrap();
+    let keys: Vec<(usize, usize)> = plan.table().map(|work| work.keys).collect();
+    let expected: Vec<(usize, usize)> =
+        (0..8usize).map(|tile| ((64 * tile).saturating_sub(100) / 64 * 64, 64 * (tile + 1))).collect();
+    assert_eq!(keys, expected);
+}
+
+#[test]
+fn soft_caps_on_the_scores() {
+    for cap in [1.5, 50.0] {
+        for request in combinations() {
+            Case::of(Request { softcap: Some(cap), ..request }).run();
+        }
+    }
+    // Scores far above the cap, negative factors, and a window.
+    let shape = Shape { sequences: vec![lengths(40, 200)], ..grouped() };
+    let window = Window { left: Some(80), right: Some(4) };
+    for scale in [4.0, -0.5, 0.0] {
+        let request =
+            Request { softmax_scale: Some(scale), softcap: Some(3.0), ..Request::new(shape.clone()) };
+        Case::of(Request { window, lse: true, ..request }).run();
+    }
+}
+
+#[test]
+fn outputs_without_the_soft_cap_are_refused() {
+    for request in combinations() {
+        let capped = Request { softcap: Some(0.7), ..request.clone() };
+        refuses(&capped, Some(&request));
+    }
+}
+
+#[test]
+fn soft_caps_that_are_not_positive_numbers_are_refused() {
+    for cap in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e39, 1e-45] {
+        let request = Request { softcap: Some(cap), softmax_scale: Some(1e-30), ..Request::new(grouped()) };
+        let error = Plan::new(&request, l4()).unwrap_err().to_string();
+        assert!(error.contains("soft cap") || error.contains("softmax scale"), "{error}");
+    }
+}
+
+#[test]
+fn attention_sinks() {
+    for request in combinations() {
+        Case::of(Request { sinks: true, lse: true, ..request }).run();
+    }
+    // Rows that see no key have the sink alone; a window and a cap with split keys.
+    let nothing = Shape { sequences: vec![lengths(3, 0); 2], ..grouped() };
+    for splits in [Splits::None, Splits::Count(2)] {
+        Case::of(Request { sinks: true, lse: true, splits, ..Request::new(nothing.clone()) }).run();
+    }
+    let (window, softcap) = (Window::left(90), Some(2.0));
+    Case::of(Request { sinks: true, window, softcap, mask: Mask::Causal, ..decode(400) }).run();
+}
+
+#[test]
+fn a_sink_that_outweighs_all_keys_leaves_zeros() {
+    let request = Request { sinks: true, lse: true, ..decode(200) };
+    let mut inputs = generate(&request.shape, Distribution::Normal, 0, request.spec());
+    inputs.sinks = Some(vec![300.0, -300.0, 0.0, 80.0]);
+    let plan = Plan::new(&request, l4()).unwrap();
+    let oracles = plan.oracles(&inputs).unwrap();
+    assert!(oracles.exact.lse[..2].iter().all(|lse| (lse - 300.0).abs() < 1e-9));
+    let Some(toolchain) = toolchain() else { return };
+    let mut gpu = warpproof_sim::Device::new();
+    let ptx = plan.compile(toolchain).unwrap();
+    let attention = warpproof_kernels::Attention::load(plan, &ptx, &mut gpu).unwrap();
+    let answer = attention.run_inputs(&mut gpu, &inputs).unwrap();
+    let verdict = oracles.judge(&answer);
+    assert!(verdict.passed(), "{verdict:?}");
+    assert!(answer.output[..2 * 64].iter().all(|code| matches!(code, 0 | 0x8000)));
+}
+
+#[test]
+fn outputs_without_the_sinks_are_refused() {
+    for request in combinations() {
+        refuses(&Request { sinks: true, ..request.clone() }, Some(&request));
+    }
+}
+
+#[test]
+fn alibi() {
+    for request in combinations() {
+        Case::of(Request { alibi: true, ..request }).run();
+    }
+    // With all other options; keys after the query's place too, and far more queries than keys.
+    let (window, softcap) = (Window { left: Some(100), right: Some(9) }, Some(4.0));
+    let all = |request: Request| Request { alibi: true, sinks: true, window, softcap, ..request };
+    Case::of(all(decode(400))).run();
+    for (queries, keys) in [(40, 200), (200, 40)] {
+        let shape = Shape { sequences: vec![lengths(queries, keys)], ..grouped() };
+        let output = OutputFormat::Bf16;
+        Case::of(Request { output, lse: true, ..all(Request::new(shape)) }).run();
+    }
+}
+
+#[test]
+fn outputs_without_alibi_are_refused() {
+    for request in combinations() {
+        refuses(&Request { alibi: true, ..request.clone() }, Some(&request));
+    }
+}
+
+#[test]
+fn values_of_heads_that_do_not_match_the_request_are_refused() {
+    let request = Request { sinks: true, ..Request::new(grouped()) };
+    let plan = Plan::new(&request, l4()).unwrap();
+    let inputs = generate(&request.shape, Distribution::Normal, 0, request.spec());
+    assert!(plan.oracles(&inputs).is_ok());
+    for sinks in [None, Some(vec![1.0; 3]), Some(vec![1.0, 2.0, f32::NAN, 0.0])] {
+        let inputs = warpproof_kernels::Inputs { sinks, ..inputs.clone() };
+        assert!(plan.exact(&inputs).is_err() && plan.bits(&inputs).is_err());
+    }
+    let plain = Plan::new(&Request::new(grouped()), l4()).unwrap();
+    assert!(plain.exact(&inputs).is_err() && plain.bits(&inputs).is_err());
+}
+
 /// Requests with every option, of both row lengths.
 fn with_options() -> Vec<Request> {
     let bf16 = |request| Request { output: OutputFormat::Bf16, ..request };
-    let both = combinations().into_iter().flat_map(|request| {
+    let both = combinations().into_iter().skip(2).step_by(3).flat_map(|request| {
         let other = Shape { dim: 192 - request.shape.dim, ..request.shape.clone() };
         [Request { shape: other, ..request.clone() }, request]
     });
-    both.map(bf16).collect()
+    let plain: Vec<Request> = both.collect();
+    let mut all: Vec<Request> = plain.iter().cloned().map(bf16).collect();
+    all.extend(plain.iter().map(|request| Request { window: WINDOWS[1], ..request.clone() }));
+    all.extend(plain.iter().map(|request| Request { softcap: Some(30.0), ..request.clone() }));
+    all.extend(plain.iter().map(|request| Request { sinks: true, alibi: true, ..request.clone() }));
+    all
 }
 
 #[test]
@@ -144,4 +341,14 @@ fn rungs_without_an_option_refuse_it() {
     let refused = |request: Request| Plan::new(&request, l4()).unwrap_err().to_string();
     let bf16 = Request { output: OutputFormat::Bf16, ..with("n4") };
     assert_eq!(refused(bf16), "rung n4-mma-fp8 does not support outputs in bf16");
+    let window = Request { window: Window::left(5), ..with("n4") };
+    assert_eq!(refused(window), "rung n4-mma-fp8 does not support sliding windows");
+    let softcap = Request { softcap: Some(5.0), ..with("n3") };
+    assert_eq!(refused(softcap), "rung n3-register-p does not support soft caps");
+    let sinks = Request { sinks: true, ..with("n4") };
+    assert_eq!(refused(sinks), "rung n4-mma-fp8 does not support attention sinks");
+    assert_eq!(refused(Request { alibi: true, ..with("n4") }), "rung n4-mma-fp8 does not support ALiBi");
+    let long = Shape { heads: 1, kv_heads: 1, dim: 64, sequences: vec![lengths(1, 1 << 24)] };
+    let error = refused(Request { alibi: true, ..Request::new(long) });
+    assert!(error.ends_with("ALiBi with 2^24 queries and keys or more"), "{error}");
 }

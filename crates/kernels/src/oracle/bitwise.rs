@@ -21,13 +21,14 @@ mod tests;
 
 use super::parallel;
 use crate::format::{Format, OutputFormat};
-use crate::inputs::{Inconsistent, consistent};
-use crate::problem::{BLOCK_ROWS, Granularity, Layout, Mask, Shape};
+use crate::inputs::{Inconsistent, consistent, for_heads};
+use crate::plan;
+use crate::problem::{BLOCK_ROWS, Granularity, Layout, Mask, Shape, Window};
 use crate::stream_k::StreamK;
 use crate::tensor::Quantized;
 use keys::{Keys, queries};
 use product::{Chain, Core, Eight, Half, ROWS, SIDE};
-use rows::RowTile;
+use rows::{RowTile, Shaping};
 use std::fmt;
 use warpproof_sim::num::fp8::Fp8;
 
@@ -38,8 +39,16 @@ pub struct Problem<'a> {
     pub shape: &'a Shape,
     /// Which keys a query sees.
     pub mask: Mask,
+    /// How far around its own place a query sees keys.
+    pub window: Window,
     /// The factor of the scores before the softmax; usually 1/√dim.
     pub softmax_scale: f64,
+    /// Scores become `cap · tanh(score / cap)`.
+    pub softcap: Option<f64>,
+    /// For each query head, a logit that joins the sum of the softmax.
+    pub sinks: Option<&'a [f32]>,
+    /// For each query head, the slope of ALiBi.
+    pub slopes: Option<&'a [f32]>,
     /// Queries.
     pub q: &'a Quantized,
     /// Keys.
@@ -59,7 +68,7 @@ pub struct Problem<'a> {
 pub enum Parts {
     /// Not divided.
     Whole,
-    /// Into parts of this number of key tiles.
+    /// Into parts of this number of key tiles, from the first that any row of a sequence sees.
     Tiles(usize),
     /// At the boundaries between blocks; a step is a tile of keys.
     StreamK(StreamK),
@@ -69,17 +78,21 @@ pub enum Parts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Division {
     Whole,
-    /// Into parts of this number of tiles.
-    Each(usize),
+    /// Into parts of `each` tiles, from tile `first` on.
+    Each {
+        first: usize,
+        each: usize,
+    },
     /// Into two parts; the second starts at this tile.
     At(usize),
 }
 
 impl Parts {
-    fn of_row(&self, batch: usize, head: usize, row: usize) -> Division {
+    /// The division of a row, if the sequence's first visible key is in tile `first`.
+    fn of_row(&self, first: usize, (batch, head, row): (usize, usize, usize)) -> Division {
         match self {
             Parts::Whole => Division::Whole,
-            Parts::Tiles(each) => Division::Each(*each),
+            Parts::Tiles(each) => Division::Each { first, each: *each },
             Parts::StreamK(stream_k) => {
                 stream_k.cut(stream_k.tile(batch, head, row)).map_or(Division::Whole, Division::At)
             }
@@ -253,6 +266,8 @@ pub enum Unfit {
     /// Scales of values differ inside a head, which only the FP8 tensor core with an additional f32
     /// accumulator can apply.
     ValueScales,
+    /// Scores are changed before the softmax, or joined by a sink, which only rungs that fold the scale into the exponent support.
+    Shaping,
 }
 
 impl fmt::Display for Unfit {
@@ -271,6 +286,7 @@ impl fmt::Display for Unfit {
             Unfit::ValueScales => {
                 f.write_str("this rung does not support scales of V that differ inside a head")
             }
+            Unfit::Shaping => f.write_str("this rung supports neither soft caps nor sinks nor ALiBi"),
         }
     }
 }
@@ -308,6 +324,12 @@ impl Problem<'_> {
         if !self.shape.dim.is_multiple_of(SIDE) {
             return Err(Unfit::Dim);
         }
+        for_heads("sinks", self.shape, self.sinks).map_err(Unfit::Inputs)?;
+        for_heads("slopes", self.shape, self.slopes).map_err(Unfit::Inputs)?;
+        let changed = self.softcap.is_some() || self.sinks.is_some() || self.slopes.is_some();
+        if changed && arithmetic.exponent != Exponent::Folded {
+            return Err(Unfit::Shaping);
+        }
         let tile = arithmetic.tile;
         if tile == 0 || tile > Arithmetic::MAX_TILE || !tile.is_multiple_of(SIDE) {
             return Err(Unfit::Tile);
@@ -326,13 +348,8 @@ impl Problem<'_> {
     }
 
     /// The factor of the scores without the operands' scales, for powers of two instead of e.
-    #[expect(
-        clippy::as_conversions,
-        clippy::cast_possible_truncation,
-        reason = "rounded to f32 by definition"
-    )]
     fn exponent_scale(&self) -> f32 {
-        (self.softmax_scale * std::f64::consts::LOG2_E) as f32
+        plan::exponent_scale(self.softmax_scale, self.softcap)
     }
 }
 
@@ -406,15 +423,30 @@ fn finish<S: Core, V: Core>(
         .collect();
 
     let mut factors = [0.0; ROWS];
-    let mut visible = [0; ROWS];
+    let (mut from, mut visible) = ([usize::MAX; ROWS], [0; ROWS]);
     for (lane, &(head, row)) in places.iter().enumerate() {
         factors[lane] = problem.exponent_scale() * problem.q.factor(item.batch, head, row);
-        visible[lane] = problem.mask.visible(lengths, row);
+        let seen = problem.window.visible(problem.mask, lengths, row);
+        (from[lane], visible[lane]) = (seen.start, seen.end);
     }
     let queries = queries(cores.0, problem.q, item.batch, places.iter().copied());
-    let tile = RowTile { arithmetic, cores, keys, queries, factors, visible };
+    let of_heads = |values: &[f32]| -> [f32; ROWS] {
+        let of_lane = |lane: usize| places.get(lane).and_then(|(head, _)| values.get(*head));
+        std::array::from_fn(|lane| of_lane(lane).map_or(0.0, |value| value * std::f32::consts::LOG2_E))
+    };
+    let wide = |rows: usize| i64::try_from(rows).unwrap_or(i64::MAX);
+    let place = |lane: usize| places.get(lane).map_or(0, |(_, row)| wide(*row));
+    let shaping = Shaping {
+        cap: problem.softcap.map(plan::exponent_cap),
+        slopes: problem.slopes.map(of_heads),
+        places: std::array::from_fn(|lane| place(lane) + wide(lengths.keys) - wide(lengths.queries)),
+    };
+    let shaping = (problem.softcap.is_some() || problem.slopes.is_some()).then_some(shaping);
+    let sinks = problem.sinks.map(of_heads);
+    let tile = RowTile { arithmetic, cores, keys, queries, factors, from, visible, shaping, sinks };
     // Nearly all rows have the same division; each division is computed with the rows that have it.
-    let division = |&(head, row): &(usize, usize)| problem.parts.of_row(item.batch, head, row);
+    let first = problem.window.visible(problem.mask, lengths, 0).start / arithmetic.tile;
+    let division = |&(head, row): &(usize, usize)| problem.parts.of_row(first, (item.batch, head, row));
     let mut ways: Vec<Division> = Vec::new();
     for way in places.iter().map(division) {
         if !ways.contains(&way) {

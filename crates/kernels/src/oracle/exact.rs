@@ -16,7 +16,7 @@ use super::parallel;
 use super::product::{Matrix, multiply};
 use crate::format::Format;
 use crate::inputs::{Inconsistent, Inputs};
-use crate::problem::{BLOCK_ROWS, Granularity, Layout, Lengths, Mask, Rows};
+use crate::problem::{BLOCK_ROWS, Granularity, Layout, Lengths, Mask, Rows, Window};
 use crate::tensor::Quantized;
 use crate::tolerance::{PFormat, Precision, RowModel, ScoreSizes, Sums, lse_limit};
 use std::f64::consts::LOG2_E;
@@ -43,6 +43,10 @@ pub struct Options {
     pub cast: PCast,
     /// The factor on scores; 1/√D by default.
     pub scale: Option<f64>,
+    /// How far around its own place a query sees keys.
+    pub window: Window,
+    /// Scores become `cap · tanh(score / cap)`.
+    pub softcap: Option<f64>,
     /// Where the kernel under test rounds; enables [`Exact::tolerance`].
     pub precision: Option<Precision>,
     /// For a sequence with this number of keys, the keys that no query sees: for deliberately wrong outputs.
@@ -104,6 +108,9 @@ pub fn attention(inputs: &Inputs, mask: Mask, options: &Options) -> Result<Exact
     Ok(Exact { rows, output, lse, tolerance })
 }
 
+/// Keys of one step of the tensor core.
+const STEP_KEYS: usize = 16;
+
 /// Query rows that are computed at a time: their scores for a few thousand keys fit in the L2 cache.
 const QUERY_BLOCK: usize = 32;
 
@@ -123,6 +130,10 @@ struct Head<'a> {
     /// The largest magnitude in K.
     largest_key: f64,
     model: Option<KeySums>,
+    /// A logit without a value.
+    sink: Option<f64>,
+    /// Subtracted from a score for each key between it and the query's own place.
+    slope: Option<f64>,
 }
 
 /// Data of V for the tolerance.
@@ -187,7 +198,15 @@ impl<'a> Head<'a> {
         });
         let skipped = options.skip.map_or(0..0, |skip| skip(lengths.keys));
         let largest_key = straight.iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
-        Head { mask, options, lengths, dim, q, k, v, skipped, largest_key, model }
+        let of_head = |values: &Option<Vec<f32>>| {
+            values.as_ref().and_then(|values| values.get(head)).map(|value| f64::from(*value))
+        };
+        let (sink, slope) = (of_head(&inputs.sinks), of_head(&inputs.slopes));
+        Head { mask, options, lengths, dim, q, k, v, skipped, largest_key, model, sink, slope }
+    }
+
+    fn visible(&self, row: usize) -> Range<usize> {
+        self.options.window.visible(self.mask, self.lengths, row)
     }
 
     fn run(&self) -> HeadResult {
@@ -202,8 +221,8 @@ impl<'a> Head<'a> {
 
     fn block(&self, rows: Range<usize>, block: &mut Block, result: &mut HeadResult) {
         let count = rows.len();
-        // Later rows see at least as many keys.
-        let keys = self.mask.visible(self.lengths, rows.end - 1);
+        // For later rows, the keys that they see do not end earlier.
+        let keys = self.visible(rows.end - 1).end;
         let dim = self.dim;
         block.p.resize(count * keys, 0.0);
         let q = Matrix { values: &self.q[rows.start * dim..], width: dim };
@@ -212,19 +231,35 @@ impl<'a> Head<'a> {
 
         block.sums.clear();
         for (row, weights) in rows.clone().zip(lines(&mut block.p, count, keys)) {
-            let visible = self.mask.visible(self.lengths, row);
-            weights[visible..].fill(f64::NEG_INFINITY);
+            let visible = self.visible(row);
+            weights[visible.end..].fill(f64::NEG_INFINITY);
+            weights[..visible.start].fill(f64::NEG_INFINITY);
             weights[self.skipped.start.min(keys)..self.skipped.end.min(keys)].fill(f64::NEG_INFINITY);
-            let largest = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let magnitude = weights.iter().filter(|s| s.is_finite()).fold(0.0, |m: f64, s| m.max(s.abs()));
+            if let Some(cap) = self.options.softcap {
+                weights.iter_mut().filter(|s| s.is_finite()).for_each(|s| *s = cap * (*s / cap).tanh());
+            }
+            let mut reach = magnitude.max(self.sink.map_or(0.0, f64::abs));
+            if let Some(slope) = self.slope {
+                let place = row as f64 + self.lengths.keys as f64 - self.lengths.queries as f64;
+                for (key, score) in weights.iter_mut().enumerate().filter(|(_, score)| score.is_finite()) {
+                    let bias = slope * (key as f64 - place).abs();
+                    *score -= bias;
+                    reach = reach.max(bias.abs()).max(score.abs());
+                }
+            }
+            let largest = weights.iter().copied().fold(self.sink.unwrap_or(f64::NEG_INFINITY), f64::max);
             let base = if largest == f64::NEG_INFINITY { 0.0 } else { largest };
-            let mut sum = 0.0;
+            let sink = self.sink.map_or(0.0, |sink| (sink - base).exp());
+            let mut sum = sink;
             for weight in weights {
                 *weight = (*weight - base).exp();
                 sum += *weight;
             }
             result.lse.push(if sum > 0.0 { base + sum.ln() } else { f64::NEG_INFINITY });
-            block.sums.push(RowSum { sum, magnitude, visible });
+            // The tensor core's steps are of 16 keys: a window may begin inside one.
+            let visible = visible.len() + visible.start % STEP_KEYS;
+            block.sums.push(RowSum { sum, sink, magnitude, reach, visible });
         }
         let cast: &[f64] =
             if self.options.cast == PCast::E4m3 {
@@ -294,8 +329,8 @@ impl<'a> Head<'a> {
             product(&block.p, &keys_model.magnitudes, widths[0], &mut block.by_weights);
         }
         for (index, row) in rows.enumerate() {
-            let RowSum { sum, magnitude, visible } = block.sums[index];
-            let sizes = self.sizes(row, magnitude);
+            let RowSum { sum, sink, magnitude, reach, visible } = block.sums[index];
+            let sizes = self.sizes(row, magnitude, reach);
             let model = precision.row(sizes, dim, visible);
             if sum <= 0.0 {
                 result.limits.resize(result.limits.len() + dim, 0.0);
@@ -314,6 +349,7 @@ impl<'a> Head<'a> {
                 lost: line(&block.by_lost, dim, any_lost),
                 weights: line(&block.by_weights, dim, whole),
                 sum,
+                sink,
             };
             result.moments.push(over.moments(&model, &mut result.limits));
             let lse = result.lse[result.lse_limits.len()];
@@ -322,14 +358,16 @@ impl<'a> Head<'a> {
     }
 
     /// Magnitudes of a row's scores, in units of log₂.
-    fn sizes(&self, row: usize, largest: f64) -> ScoreSizes {
+    fn sizes(&self, row: usize, magnitude: f64, largest: f64) -> ScoreSizes {
         let q = &self.q[row * self.dim..(row + 1) * self.dim];
         let largest_query = q.iter().fold(0.0, |largest: f64, q| largest.max(q.abs()));
         let norm = q.iter().map(|q| q * q).sum::<f64>().sqrt();
         ScoreSizes {
-            reach: (largest_query * self.largest_key).max(largest) * LOG2_E,
+            reach: (largest_query * self.largest_key).max(magnitude) * LOG2_E,
             norm: norm * self.largest_key * LOG2_E,
             largest: largest * LOG2_E,
+            cap: self.options.softcap.unwrap_or(0.0) * LOG2_E,
+            roundings: if self.slope.is_some() { 7.0 } else { 4.0 },
         }
     }
 }
@@ -388,8 +426,13 @@ impl KeySums {
 struct RowSum {
     /// l
     sum: f64,
-    /// The largest magnitude of a score.
+    /// The sink's part of it.
+    sink: f64,
+    /// The largest magnitude of a score, before a soft cap.
     magnitude: f64,
+    /// The largest magnitude that an exponent is computed from.
+    reach: f64,
+    /// The keys that it sees, from the first step of the tensor core on.
     visible: usize,
 }
 
@@ -421,6 +464,7 @@ struct RowProducts {
     lost: Vec<f64>,
     weights: Vec<f64>,
     sum: f64,
+    sink: f64,
 }
 
 impl RowProducts {
@@ -428,7 +472,8 @@ impl RowProducts {
     fn moments(&self, model: &RowModel, limits: &mut Vec<f32>) -> RowMoments {
         let dim = self.output.len();
         let (l, l2) = (self.sum, self.sum * self.sum);
-        let total = self.squares[2 * dim + 2];
+        // The sink is a key whose value is 0.
+        let total = self.squares[2 * dim + 2] + self.sink * self.sink;
         // Σ p² (v − o)²; the last column contains the means over the row.
         let scatter = |d: usize, output: f64| {
             let sum = self.squares[d] - 2.0 * output * self.squares[dim + 1 + d] + output * output * total;

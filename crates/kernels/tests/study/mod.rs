@@ -83,7 +83,7 @@ impl Case {
         for (seed, distribution) in [Distribution::VMeanOne, Distribution::Outliers].into_iter().enumerate() {
             let seed = u64::try_from(seed).unwrap();
             let inputs = generate(&self.request.shape, distribution, seed, self.request.spec());
-            let answer = attention.run(&mut gpu, &inputs.q, &inputs.k, &inputs.v).unwrap();
+            let answer = attention.run_inputs(&mut gpu, &inputs).unwrap();
             let what = format!(
                 "{} {} {distribution:?} {:?}",
                 attention.plan().rung.name,

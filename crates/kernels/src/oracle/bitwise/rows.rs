@@ -18,8 +18,24 @@ pub(super) struct RowTile<'a, S: Core, V: Core> {
     pub queries: Vec<Tall<S::Code>>,
     /// The factor of a row's scores, without the key's scale.
     pub factors: Row<f32>,
-    /// The number of keys that a row sees, from the first on.
+    /// The first key that a row sees.
+    pub from: Row<usize>,
+    /// Where the keys end that a row sees.
     pub visible: Row<usize>,
+    /// How scores change before the softmax, if they do.
+    pub shaping: Option<Shaping>,
+    /// The sink of a row's head in powers of two; it joins the first part.
+    pub sinks: Option<Row<f32>>,
+}
+
+/// How scores change before the softmax.
+pub(super) struct Shaping {
+    /// The soft cap in powers of two.
+    pub cap: Option<f32>,
+    /// The slope of a row's head in powers of two.
+    pub slopes: Option<Row<f32>>,
+    /// The key at a row's own place.
+    pub places: Row<i64>,
 }
 
 /// The state of the rows after some tiles.
@@ -34,6 +50,9 @@ pub(super) struct State {
 
 /// The maximum number of lanes that share a row.
 const MAX_LANES: usize = 32;
+
+/// Scales of keys whose scores contain them.
+const ONES: [f32; Arithmetic::MAX_TILE] = [1.0; Arithmetic::MAX_TILE];
 
 #[inline(always)]
 fn ex2(x: f32, flush: bool) -> f32 {
@@ -52,30 +71,47 @@ impl<S: Core, V: Core> RowTile<'_, S, V> {
         let seen = self.visible.iter().copied().max().unwrap_or(0);
         let tiles = seen.div_ceil(self.arithmetic.tile);
         let starts: Vec<usize> = match division {
-            Division::Whole => return self.tiles(0..tiles),
-            Division::Each(each) => (0..tiles).step_by(each.max(1)).collect(),
+            Division::Whole => {
+                let first = self.from.iter().copied().min().unwrap_or(0) / self.arithmetic.tile;
+                return self.tiles(first..tiles, true);
+            }
+            Division::Each { first, each } => (first..tiles).step_by(each.max(1)).collect(),
             Division::At(second) => vec![0, second.min(tiles)],
         };
+        // A sink needs a part, also without keys.
+        let starts = if starts.is_empty() { vec![tiles] } else { starts };
         let ends = starts.iter().skip(1).copied().chain([tiles]);
-        let parts: Vec<State> = starts.iter().zip(ends).map(|(start, end)| self.tiles(*start..end)).collect();
+        let parts = starts.iter().zip(ends).enumerate();
+        let parts: Vec<State> =
+            parts.map(|(index, (start, end))| self.tiles(*start..end, index == 0)).collect();
         State::merged(&parts, self.queries.len(), self.arithmetic.exponent == Exponent::Folded)
     }
 
-    fn tiles(&self, tiles: Range<usize>) -> State {
+    fn tiles(&self, tiles: Range<usize>, first: bool) -> State {
         let mut state = State::new(self.queries.len());
+        if let Some(sinks) = self.sinks.filter(|_| first) {
+            state.largest = sinks;
+            state.sum[0] = [self.arithmetic.shift.exp2(); ROWS];
+        }
         let mut scores = vec![[[0.0; ROWS]; SIDE]; self.arithmetic.tile / SIDE];
         for tile in tiles {
             self.scores(tile, &mut scores);
             let first = tile * self.arithmetic.tile;
+            if let Some(shaping) = &self.shaping {
+                self.shape(shaping, (tile, first), scores.as_flattened_mut());
+            }
             let alpha = Level::detect().run(Softmax {
                 scores: scores.as_flattened_mut(),
-                factors: &self.factors,
-                scales: self.keys.k_scales(tile),
+                factors: if self.shaping.is_some() { &[1.0; ROWS] } else { &self.factors },
+                scales: if self.shaping.is_some() {
+                    &ONES[..self.arithmetic.tile]
+                } else {
+                    self.keys.k_scales(tile)
+                },
                 exponent: self.arithmetic.exponent,
                 own_scales: self.keys.own_scales,
-                visible: self
-                    .visible
-                    .map(|seen| u32::try_from(seen.saturating_sub(first)).unwrap_or(u32::MAX)),
+                from: self.from.map(|key| within(key, first)),
+                visible: self.visible.map(|key| within(key, first)),
                 shift: self.arithmetic.shift,
                 order: self.arithmetic.sum,
                 largest: &mut state.largest,
@@ -85,6 +121,16 @@ impl<S: Core, V: Core> RowTile<'_, S, V> {
         }
         state.combine(self.arithmetic.sum);
         state
+    }
+
+    /// Multiplies scores by their scales, and changes them as asked.
+    fn shape(&self, shaping: &Shaping, (tile, first): (usize, usize), scores: &mut [Row<f32>]) {
+        for ((key, scores), scale) in (first..).zip(scores.iter_mut()).zip(self.keys.k_scales(tile)) {
+            let (own, shared) = if self.keys.own_scales { (*scale, 1.0) } else { (1.0, *scale) };
+            for (row, score) in scores.iter_mut().enumerate() {
+                *score = shaping.of(*score * own * (self.factors[row] * shared), row, key);
+            }
+        }
     }
 
     fn scores(&self, tile: usize, scores: &mut [Tall<f32>]) {
@@ -137,6 +183,30 @@ impl<S: Core, V: Core> RowTile<'_, S, V> {
     }
 }
 
+impl Shaping {
+    fn of(&self, x: f32, row: usize, key: usize) -> f32 {
+        let x = self.cap.map_or(x, |cap| {
+            let sum = ex2(x, true) + 1.0;
+            f32::from_bits(rcp_approx_f32(sum.to_bits(), true)).mul_add(-2.0 * cap, cap)
+        });
+        self.slopes.map_or(x, |slopes| {
+            let apart = i64::try_from(key).unwrap_or(i64::MAX).abs_diff(self.places[row]);
+            distance(apart).mul_add(-slopes[row], x)
+        })
+    }
+}
+
+/// A distance below 2^24, exactly.
+#[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "plans limit distances to 2^24")]
+fn distance(keys: u64) -> f32 {
+    keys as f32
+}
+
+/// A key's place in the tile that starts at `first`; 0 for earlier keys.
+fn within(key: usize, first: usize) -> u32 {
+    u32::try_from(key.saturating_sub(first)).unwrap_or(u32::MAX)
+}
+
 /// Turns the scores of a tile into weights and updates the state. Returns the factor for the previous state.
 struct Softmax<'a> {
     /// Scores of codes, replaced by weights: `[key][row]`.
@@ -146,6 +216,7 @@ struct Softmax<'a> {
     exponent: Exponent,
     /// Whether keys have their own scales; a folded scale then consists of the rows' factor only.
     own_scales: bool,
+    from: Row<u32>,
     visible: Row<u32>,
     shift: f32,
     order: Sum,
@@ -162,6 +233,8 @@ impl Vectorized for Softmax<'_> {
         let factor = |row: usize, scale: f32| {
             if folded && self.own_scales { self.factors[row] } else { self.factors[row] * scale }
         };
+        let (from, visible) = (self.from, self.visible);
+        let seen = |row: usize, key: u32| from[row] <= key && key < visible[row];
         let mut largest = *self.largest;
         for ((key, scores), scale) in (0u32..).zip(self.scores.iter_mut()).zip(self.scales) {
             let own = if folded && self.own_scales { *scale } else { 1.0 };
@@ -169,7 +242,7 @@ impl Vectorized for Softmax<'_> {
                 // Multiplying by one is exact, so keys without their own scales need no branch.
                 let score = scores[row] * own;
                 let scaled = score * factor(row, *scale);
-                let scaled = if key < self.visible[row] { scaled } else { f32::NEG_INFINITY };
+                let scaled = if seen(row, key) { scaled } else { f32::NEG_INFINITY };
                 scores[row] = if folded { score } else { scaled };
                 largest[row] = if scaled > largest[row] { scaled } else { largest[row] };
             }
@@ -186,7 +259,7 @@ impl Vectorized for Softmax<'_> {
             for row in 0..ROWS {
                 let exponent = if folded {
                     let exponent = scores[row].mul_add(factor(row, *scale), -base[row]);
-                    if key < self.visible[row] { exponent } else { f32::NEG_INFINITY }
+                    if seen(row, key) { exponent } else { f32::NEG_INFINITY }
                 } else {
                     scores[row] - base[row]
                 };

@@ -221,7 +221,11 @@ impl Case {
         Problem {
             shape: &self.shape,
             mask: self.mask,
+            window: Window::default(),
             softmax_scale: self.softmax_scale,
+            softcap: None,
+            sinks: None,
+            slopes: None,
             q: &self.q,
             k: &self.k,
             v: &self.v,
@@ -478,7 +482,10 @@ fn compare_states<S: Core, V: Core>(case: &Case, arithmetic: &Arithmetic, cores:
         visible[0] = case.mask.visible(case.shape.sequences[batch], row);
         let keys = &Keys::new(&problem, arithmetic.tile, cores, place);
         let queries = queries(cores.0, problem.q, batch, [(head, row)].into_iter());
-        let state = RowTile { arithmetic, cores, keys, queries, factors, visible }.run(Division::Whole);
+        let from = [0; ROWS];
+        let (shaping, sinks) = (None, None);
+        let tile = RowTile { arithmetic, cores, keys, queries, factors, from, visible, shaping, sinks };
+        let state = tile.run(Division::Whole);
         let tiles = case.shape.sequences[batch].keys.div_ceil(arithmetic.tile);
         let Part { m, l, acc } = part(case, arithmetic, at, 0..tiles);
         assert_eq!((state.largest[0].to_bits(), state.sum[0][0].to_bits()), (m, l), "{at:?}");
