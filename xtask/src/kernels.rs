@@ -78,8 +78,10 @@ fn one(kernels: &Kernels, toolchain: &Toolchain) -> Result<Images, String> {
     let options = CompileOptions { line_info: false, ..source::options(&kernels.defines, ARCH) };
     let source = Source::new(kernels.source, text);
     let ptx = lowered(&toolchain.compile(&source, &options).map_err(|error| error.to_string())?.ptx)?;
+    // Also if only the PTX is kept: a driver must be able to compile it.
     let cubin = toolchain.ptxas(&ptx, ARCH, &[]).map_err(|error| error.to_string())?.cubin;
-    Ok((pack(&cubin)?, pack(ptx.as_bytes())?))
+    let cubin = if kernels.assembled() { pack(&cubin)? } else { Vec::new() };
+    Ok((cubin, pack(ptx.as_bytes())?))
 }
 
 /// The text with the lowest version, and without comments and empty lines.

@@ -14,7 +14,7 @@ use warpproof_attention::{Arguments, Prepared, Problem, Tensor};
 use warpproof_kernels::format::OutputFormat;
 use warpproof_kernels::inputs::{Distribution, generate};
 use warpproof_kernels::params::Strides;
-use warpproof_kernels::problem::{Granularity, Layout, Lengths, Mask, Rows, Shape};
+use warpproof_kernels::problem::{Granularity, Layout, Lengths, Mask, Rows, Shape, Window};
 use warpproof_kernels::oracle::quantize as oracle;
 use warpproof_kernels::quantize::{Element, Quantize};
 use warpproof_kernels::tensor::Unquantizable;
@@ -62,6 +62,20 @@ fn problems() -> Vec<Problem> {
                     ]
                     .map(Problem::from),
                 );
+                if mask == Mask::Causal {
+                    let (base, window) = (&all_scales(&base), Window::left(40));
+                    all.extend(
+                        [
+                            Request { window, ..base.clone() },
+                            Request { sinks: true, ..base.clone() },
+                            Request { window, sinks: true, output: OutputFormat::Bf16, ..base.clone() },
+                            Request { softcap: Some(2.0), ..base.clone() },
+                            Request { softcap: Some(2.0), window, ..base.clone() },
+                            Request { alibi: true, ..base.clone() },
+                        ]
+                        .map(Problem::from),
+                    );
+                }
                 for (element, granularity, smooth_keys) in [
                     (Element::F16, Granularity::Head, false),
                     (Element::Bf16, Granularity::Block, false),
@@ -76,11 +90,23 @@ fn problems() -> Vec<Problem> {
     all
 }
 
+/// The request with scales per block.
+fn all_scales(request: &Request) -> Request {
+    Request { scales: Scales::all(Granularity::Block), ..request.clone() }
+}
+
 fn describe(problem: &Problem) -> String {
     let Request { shape, mask, format, scales, output, layout, .. } = &problem.request;
     let values = problem.values.map_or_else(|| format.to_string(), |element| format!("{element:?}"));
     let smooth = if problem.smooth_keys { ", smooth keys" } else { "" };
-    format!("{shape} {mask:?}, {values}{smooth}, scales per {:?}, output {output:?}, {layout:?}", scales.q)
+    let Request { window, softcap, sinks, alibi, .. } = &problem.request;
+    let mut rare = window.left.map_or_else(String::new, |keys| format!(", window of {keys}"));
+    for (name, on) in [("soft cap", softcap.is_some()), ("sinks", *sinks), ("ALiBi", *alibi)] {
+        if on {
+            rare.push_str(&format!(", {name}"));
+        }
+    }
+    format!("{shape} {mask:?}, {values}{smooth}{rare}, scales per {:?}, output {output:?}, {layout:?}", scales.q)
 }
 
 /// Device memory of a run.
@@ -131,6 +157,11 @@ fn verify(stream: &Arc<CudaStream>, problem: &Problem) -> Result<String, Box<dyn
     if varlen {
         at.starts = (memory.put(&starts(&queries))?, memory.put(&starts(&request.shape.key_rows(request.layout)))?);
     }
+    let mut floats = |values: &Option<Vec<f32>>| {
+        let bytes: Vec<u8> = values.iter().flatten().flat_map(|value| value.to_le_bytes()).collect();
+        if bytes.is_empty() { Ok(0) } else { memory.put(&bytes) }
+    };
+    (at.sinks, at.slopes) = (floats(&inputs.sinks)?, floats(&inputs.slopes)?);
     // Elements that a kernel does not write stay NaN.
     let o = memory.held.len();
     at.o = Tensor { address: memory.put(&vec![0xff; queries.elements() * 2])?, strides: Strides::of(&queries, varlen) };
@@ -188,7 +219,7 @@ fn quantized(problem: &Problem, drawn: &Inputs) -> Result<(Inputs, Option<Vec<f3
         q: one(&drawn.q, request.scales.q, false)?,
         k: one(&drawn.k, request.scales.k, problem.smooth_keys)?,
         v: one(&drawn.v, request.scales.v, false)?,
-        shape: drawn.shape.clone(),
+        ..drawn.clone()
     };
     Ok((inputs, mean))
 }

@@ -32,6 +32,8 @@ enum { WPA_O_F16 = 0, WPA_O_BF16 = 1 };
 /* Which elements share a scale: those of a head, or of 64 rows of a head. */
 enum { WPA_SCALES_HEAD = 0, WPA_SCALES_BLOCK = 1 };
 
+enum { WPA_WINDOW_LEFT = 1, WPA_WINDOW_RIGHT = 2 };
+
 /* Initialize with zeros, then set `size` to sizeof(wpa_request): later versions have more fields. */
 typedef struct {
     uint32_t size;
@@ -47,7 +49,14 @@ typedef struct {
     float softmax_scale;        /* 0: 1/sqrt(head_dim) */
     uint32_t output;            /* WPA_O_F16 or WPA_O_BF16 */
     uint32_t smooth_keys;       /* 1: of values, the mean of each channel of K is subtracted before K is quantized, which makes the
-                                   codes more precise and changes neither O nor the log-sum-exp otherwise */
+                                   codes more precise and changes neither O nor the log-sum-exp otherwise; not with soft caps and
+                                   sinks */
+    /* The following with scales per block and a causal mask: a window, sinks, both, a soft cap, both, ALiBi. */
+    uint32_t window;            /* WPA_WINDOW_LEFT, WPA_WINDOW_RIGHT, or both by `|` */
+    uint32_t window_left, window_right; /* keys before and after a query's own place, i + keys - queries, that it sees */
+    float softcap;              /* not 0: scores become softcap * tanh(score / softcap) */
+    uint32_t sinks;             /* 1: a logit of each head joins the sum of the softmax, without a value */
+    uint32_t alibi;             /* 1: a slope of each head times the distance of key and query is subtracted from each score */
 } wpa_request;
 
 /* A tensor in device memory, aligned to 16 bytes. Strides are in elements, and multiples of 16 bytes; the elements of a row are
@@ -66,6 +75,7 @@ typedef struct {
     uint64_t lse;                            /* float[batch][heads][queries], if requested */
     uint64_t query_starts, key_starts;       /* uint32_t[batch + 1], with lengths_on_device: rows before each sequence, and all rows */
     uint64_t workspace, workspace_bytes;     /* at least wpa_workspace_bytes, aligned to 16; contents do not matter */
+    uint64_t sinks, slopes;                  /* float[heads], if requested */
 } wpa_arguments;
 
 /* A prepared request. */

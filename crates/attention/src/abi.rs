@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use warpproof_kernels::format::OutputFormat;
 use warpproof_kernels::params::Strides;
-use warpproof_kernels::problem::{Granularity, Layout, Lengths, Mask, Shape};
+use warpproof_kernels::problem::{Granularity, Layout, Lengths, Mask, Shape, Window};
 use warpproof_kernels::quantize::Element;
 use warpproof_kernels::{Format, Request, Scales};
 
@@ -48,6 +48,12 @@ pub struct CRequest {
     pub softmax_scale: f32,
     pub output: u32,
     pub smooth_keys: u32,
+    pub window: u32,
+    pub window_left: u32,
+    pub window_right: u32,
+    pub softcap: f32,
+    pub sinks: u32,
+    pub alibi: u32,
 }
 
 /// `wpa_tensor`.
@@ -79,6 +85,8 @@ pub struct CArguments {
     pub key_starts: u64,
     pub workspace: u64,
     pub workspace_bytes: u64,
+    pub sinks: u64,
+    pub slopes: u64,
 }
 
 thread_local! {
@@ -115,7 +123,7 @@ unsafe trait Versioned: Copy + Default {
     const PREFIX: usize;
 }
 
-// SAFETY: 15 numbers of four bytes.
+// SAFETY: 21 numbers of four bytes.
 unsafe impl Versioned for CRequest {
     const PREFIX: usize = 4;
 }
@@ -197,10 +205,22 @@ fn problem(from: &CRequest) -> Result<Problem, Error> {
         layout: Layout::Bshd,
         lse: choice("lse", from.lse)?,
         softmax_scale: (from.softmax_scale != 0.0).then(|| f64::from(from.softmax_scale)),
+        window: window(from)?,
+        softcap: (from.softcap != 0.0).then(|| f64::from(from.softcap)),
+        sinks: choice("sinks", from.sinks)?,
+        alibi: choice("alibi", from.alibi)?,
         lengths_on_device: choice("lengths_on_device", from.lengths_on_device)?,
         ..Request::new(shape)
     };
     Ok(Problem { request, values, smooth_keys: choice("smooth_keys", from.smooth_keys)? })
+}
+
+fn window(from: &CRequest) -> Result<Window, Error> {
+    if from.window > 3 {
+        return Err(Error::Invalid(format!("window: expected WPA_WINDOW_LEFT, WPA_WINDOW_RIGHT or both, found {}", from.window)));
+    }
+    let side = |bit: u32, keys: u32| (from.window & bit != 0).then(|| usize::try_from(keys).unwrap_or(usize::MAX));
+    Ok(Window { left: side(1, from.window_left), right: side(2, from.window_right) })
 }
 
 fn arguments(from: &CArguments) -> Arguments {
@@ -215,6 +235,8 @@ fn arguments(from: &CArguments) -> Arguments {
         v: operand(from.v, from.v_scales),
         o: tensor(from.o),
         lse: from.lse,
+        sinks: from.sinks,
+        slopes: from.slopes,
         starts: (from.query_starts, from.key_starts),
         workspace: from.workspace,
     }

@@ -2,10 +2,11 @@
 //!
 //! For the shapes of [`SERVING`], the library has the kernel that the dispatch table chooses; for everything else that it
 //! supports, a general kernel: rung n5, with blocks of 64 rows, or of 16 with split keys. General kernels write the
-//! log-sum-exp; if it is not requested, the workspace has a place for it.
+//! log-sum-exp; if it is not requested, the workspace has a place for it. Kernels with windows, soft caps, sinks or ALiBi are
+//! there with scales per block, as PTX only: the driver compiles them when they are first used.
 
 use warpproof_kernels::format::OutputFormat;
-use warpproof_kernels::problem::{Granularity, Layout, Lengths, Mask, Shape};
+use warpproof_kernels::problem::{Granularity, Layout, Lengths, Mask, Shape, Window};
 use warpproof_kernels::quantize::{Element, Quantize, Quantizer};
 use warpproof_kernels::unsmooth::Unsmooth;
 use warpproof_kernels::{Format, Plan, PlanError, Request, Scales};
@@ -46,6 +47,13 @@ pub struct Kernels {
 }
 
 impl Kernels {
+    /// Whether the library has machine code of it.
+    pub fn assembled(&self) -> bool {
+        const RARE: [&str; 5] = ["WINDOW_LEFT", "WINDOW_RIGHT", "SOFTCAP", "SINK", "ALIBI"];
+        let rare = |define: &String| RARE.iter().any(|name| define.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')));
+        !self.defines.iter().any(rare)
+    }
+
     /// The source and the macros in one line.
     pub fn name(&self) -> String {
         std::iter::once(self.source).chain(self.defines.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
@@ -103,6 +111,9 @@ pub fn kernels(device: &Device) -> Result<Vec<Kernels>, PlanError> {
         }
         add(Kernels::of_unsmooth(&Unsmooth::new(&plan)?));
     }
+    for request in rare_requests() {
+        add(Kernels::of(&general(&request, device)?));
+    }
     for serving in SERVING {
         for mask in [Mask::Full, Mask::Causal] {
             add(Kernels::of(&Plan::new(&Request { mask, ..Request::new(shape(serving)) }, device)?));
@@ -146,6 +157,26 @@ fn general_requests() -> Vec<Request> {
                     }
                 }
             }
+        }
+    }
+    all
+}
+
+/// A request for each combination of window, soft cap, sinks and ALiBi that models use: Mistral, gpt-oss, Gemma 2, BLOOM and MPT.
+fn rare_requests() -> Vec<Request> {
+    let mut all = Vec::new();
+    for request in general_requests() {
+        let rare = request.mask == Mask::Causal && request.scales.q == Granularity::Block;
+        if rare {
+            let (window, softcap) = (Window::left(1), Some(1.0));
+            all.extend([
+                Request { window, ..request.clone() },
+                Request { sinks: true, ..request.clone() },
+                Request { window, sinks: true, ..request.clone() },
+                Request { softcap, ..request.clone() },
+                Request { softcap, window, ..request.clone() },
+                Request { alibi: true, ..request },
+            ]);
         }
     }
     all

@@ -17,7 +17,7 @@ const MOST: u64 = 16 << 20;
 pub struct Entry {
     /// The kernels' name; see [`crate::catalog::Kernels::name`].
     pub name: &'static str,
-    /// Where the compressed machine code is in the file, and its size.
+    /// Where the compressed machine code is in the file, and its size, which is 0 if there is none.
     pub cubin: (usize, usize),
     /// Where the compressed PTX is in the file, and its size.
     pub ptx: (usize, usize),
@@ -42,6 +42,11 @@ pub fn find(name: &str) -> Option<Entry> {
 }
 
 impl Entry {
+    /// Whether it has machine code.
+    pub fn is_assembled(&self) -> bool {
+        self.cubin.1 > 0
+    }
+
     /// The machine code for sm_89.
     pub fn cubin(&self) -> Option<Vec<u8>> {
         unpack(self.cubin)

@@ -65,6 +65,10 @@ pub struct Arguments {
     pub o: Tensor,
     /// The log-sum-exp, f32, `[batch][heads][queries]`, if requested.
     pub lse: u64,
+    /// The sink of each query head, f32, if requested.
+    pub sinks: u64,
+    /// The slope of ALiBi of each query head, f32, if requested.
+    pub slopes: u64,
     /// Rows before each sequence, and all rows, as u32: of the queries and of the keys, if lengths are in device memory.
     pub starts: (u64, u64),
     /// [`Prepared::workspace`] bytes, aligned to 16. Its contents do not matter. Runs that may overlap need one each.
@@ -106,6 +110,10 @@ impl Prepared {
         let device = device(current)?;
         if problem.smooth_keys && problem.values.is_none() {
             return Err(Error::Invalid("only keys that the run quantizes can be smoothed".to_owned()));
+        }
+        // Smoothing adds the same number to all scores of a row, which must not matter.
+        if problem.smooth_keys && (request.softcap.is_some() || request.sinks) {
+            return Err(Error::Invalid("keys cannot be smoothed with soft caps or sinks: they depend on the scores themselves".to_owned()));
         }
         let plans = catalog::plans(request, &device).map_err(refused)?;
         let found = plans.into_iter().find_map(|plan| Some((image::find(&Kernels::of(&plan).name())?, plan)));
@@ -201,6 +209,7 @@ impl Prepared {
         params.lse = if requested { arguments.lse } else { arguments.workspace.saturating_add(self.lse) };
         params.partial = arguments.workspace.saturating_add(self.attention_workspace);
         (params.query_starts, params.key_starts) = arguments.starts;
+        (params.sinks, params.slopes) = (arguments.sinks, arguments.slopes);
         params.epoch = next_epoch();
         params.bytes()
     }
@@ -228,8 +237,15 @@ impl Prepared {
             aligned("the scales of K", at.k.scales, 4)?;
             aligned("the scales of V", at.v.scales, 4)?;
         }
-        if self.problem.request.lse {
-            aligned("the log-sum-exp", at.lse, 4)?;
+        let request = &self.problem.request;
+        for (requested, name, address) in [
+            (request.lse, "the log-sum-exp", at.lse),
+            (request.sinks, "the sinks", at.sinks),
+            (request.alibi, "the slopes of ALiBi", at.slopes),
+        ] {
+            if requested {
+                aligned(name, address, 4)?;
+            }
         }
         if self.plan.varlen() {
             aligned("the starts of the queries", at.starts.0, 4)?;

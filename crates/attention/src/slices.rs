@@ -35,6 +35,9 @@ impl Prepared {
         if self.problem().values.is_some() {
             return Err(Error::Invalid("Q, K and V are values: use `Prepared::run`".to_owned()));
         }
+        if request.sinks || request.alibi {
+            return Err(Error::Invalid("sinks and ALiBi: use `Prepared::run`".to_owned()));
+        }
         if request.varlen() {
             return Err(Error::Invalid("lengths in device memory: use `Prepared::run`".to_owned()));
         }
