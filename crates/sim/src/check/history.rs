@@ -23,8 +23,11 @@ pub(crate) struct Touch<'a> {
     pub stamp: Stamp,
     /// Whether threads can be ordered by more than barriers of the block, so that every reader is recorded.
     pub exact: bool,
-    /// Whether the access is a read whose value may have no effect, so that it does not stand for other reads.
+    /// Of a read: whether its value may have no effect, so that it does not stand for other reads. Of a write: whether the
+    /// kernel has such reads, so that a race with one of them is not yet a finding.
     pub doubtful: bool,
+    /// Of a write: whether the bytes already had the value.
+    pub unchanged: bool,
 }
 
 /// How a cell is written.
@@ -163,12 +166,7 @@ impl Touch<'_> {
                     || self.order.before_any(block, other.who, other.time, self.stamp.who))
         };
         if let Some(number) = cell.list() {
-            let before = spill.list(number).len();
-            let after = spill.list_mut(number).map_or(before, |list| {
-                self.enlist(list);
-                list.len()
-            });
-            spill.grown(after.saturating_sub(before));
+            spill.change(number, |list| self.enlist(list));
             return;
         }
         match cell.reader() {
@@ -195,7 +193,6 @@ impl Touch<'_> {
                     list.push(readers(Stamp::of(other.time, owner.second)));
                 }
                 self.enlist(&mut list);
-                spill.grown(list.len());
                 let number = spill.new_list(list);
                 cell.set_list(number);
             }
@@ -241,7 +238,8 @@ impl Touch<'_> {
         }
     }
 
-    /// Writes a cell, immediately or when an asynchronous copy completes.
+    /// Writes a cell, immediately or when an asynchronous copy completes. Reads that not every thread is ordered after
+    /// stay: a later write of the same value is not an error, but its race with such a read is.
     pub(crate) fn write(
         &self,
         cell: &mut Cell,
@@ -255,13 +253,42 @@ impl Touch<'_> {
             Some(writer) if same && !writer.pending => readers().or(Some(writer)),
             writer => writer.or_else(readers),
         };
+        // A copy in flight stays in flight: the final value of the bytes is still undetermined.
         if conflict.is_none_or(|conflict| !conflict.pending) {
-            spill.drop_list(cell);
-            cell.set_write(self.stamp, pending);
+            let raced = conflict.is_some_and(|conflict| !conflict.wrote || !same);
+            // An error about these bytes is reported already.
+            let settled = raced && !self.doubtful;
+            if pending || settled || !self.keep_reads(cell, *owner, spill, raced) {
+                spill.drop_list(cell);
+                cell.set_write(self.stamp, pending);
+            } else {
+                cell.add_write(self.stamp);
+            }
             owner.write = self.block;
         }
-        // A copy in flight stays in flight: the final value of the bytes is still undetermined.
         conflict
+    }
+
+    /// Removes the reads that every thread is ordered after, and those that this write races with (`raced`: there may be
+    /// such reads). Returns whether any read is left.
+    fn keep_reads(&self, cell: &Cell, owner: Owner, spill: &mut Spill, raced: bool) -> bool {
+        let over = |block: u32, time: u32| block == self.block && time <= self.order.floor();
+        let Some(list) = cell.list() else {
+            return cell.reader().is_some_and(|(read, _)| {
+                read.plain() && !over(owner.read, read.time) && !(raced && self.conflicts(read, owner.read))
+            });
+        };
+        spill.retain(list, |readers| {
+            if !readers.stamp.plain() || over(readers.block, readers.stamp.time) {
+                return false;
+            }
+            if raced {
+                for stamp in readers.stamps().filter(|stamp| self.conflicts(*stamp, readers.block)) {
+                    readers.lanes &= !(1 << stamp.who.lane());
+                }
+            }
+            readers.lanes != 0
+        })
     }
 }
 

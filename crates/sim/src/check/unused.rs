@@ -7,14 +7,13 @@
 //! The *sinks* of a load are the instructions at which its value leaves the registers of its thread: stores, addresses,
 //! branches, guards, exchanges between lanes. They are found from the program alone, without regard to the order of
 //! instructions, so the list is never too short. Only loads whose sinks all have a guard are considered here. The value
-//! has no effect if its thread has exited and never executed a sink of the load, and if the store that it races with is
-//! the only one to its bytes: a store replaces the reads before it in the records, also one of the thread that read.
+//! has no effect if its thread has exited and never executed a sink of the load.
 
 use super::clock::Who;
 use super::context::Context;
 use super::history::Conflict;
 use super::race::Race;
-use super::shadow::{Stamp, UNKNOWN_SITE};
+use super::shadow::UNKNOWN_SITE;
 use crate::isa::Op;
 use crate::isa::op::{Arithmetic, Control, Copies, MemoryKind, Participants, Semantics};
 use crate::machine::{Width, at};
@@ -194,8 +193,6 @@ pub(crate) struct UnusedReads {
     /// By warp: the lanes that have exited.
     exited: Vec<u32>,
     races: BTreeMap<(u32, u32, Who), Doubt>,
-    /// Stores to bytes that several threads store to.
-    contended: BTreeSet<u32>,
 }
 
 /// A race of a read whose value may have no effect, and how often it occurred.
@@ -214,7 +211,6 @@ impl UnusedReads {
             executed: vec![0; if sinks == 0 { 0 } else { warps * sinks }],
             exited: vec![0; if sinks == 0 { 0 } else { warps }],
             races: BTreeMap::new(),
-            contended: BTreeSet::new(),
         }
     }
 
@@ -234,14 +230,6 @@ impl UnusedReads {
         if let Some(exited) = self.exited.get_mut(at(warp)) {
             *exited |= lanes;
         }
-    }
-
-    /// Remembers that two stores write the same bytes, if the conflict is with a store; returns whether it is.
-    pub(crate) fn contends(&mut self, store: Stamp, conflict: &Conflict) -> bool {
-        if conflict.wrote {
-            self.contended.extend([store.pc, conflict.other.pc]);
-        }
-        conflict.wrote
     }
 
     /// Keeps a race for [`decide`](Self::decide) if its read may have no effect; returns whether it did.
@@ -269,11 +257,6 @@ impl UnusedReads {
             let sinks = context.sinks.loads.get(&load);
             !lane(self.exited.get(who.warp())) || sinks.is_none_or(|sinks| sinks.iter().any(executed))
         };
-        let contended = |store: &u32| self.contended.contains(store);
-        let decided = races.into_iter().map(|((load, store, who), doubt)| {
-            let effect = contended(&store) || effect(load, who);
-            (effect, doubt)
-        });
-        decided.collect()
+        races.into_iter().map(|((load, _, who), doubt)| (effect(load, who), doubt)).collect()
     }
 }

@@ -149,3 +149,32 @@ fn a_store_between_a_read_and_an_equal_store_hides_nothing() {
         checked.findings
     );
 }
+
+#[test]
+fn a_read_before_equal_stores_races_with_the_stores_of_others() {
+    // One thread reads a word, then all threads store 7 to it.
+    let reader = |thread: u32, store: &str| {
+        format!(
+            "setp.eq.u32 %p1, %t, {thread}; mov.u32 %r3, 7; @%p1 ld.global.u32 %r2, [%out]; {store}\n\
+             st.global.u32 [%to+1024], %r2;"
+        )
+    };
+    let error = |body: &str, threads: u32, order: Order| {
+        let checked = check_in_order(body, 1, threads, &[Check::Race], order);
+        checked.findings.iter().any(|finding| finding.severity == Severity::Error)
+    };
+    let store = "st.global.u32 [%out], %r3;";
+    for thread in [0, 3, 40, 95] {
+        for order in [Order::Forward, Order::Reverse] {
+            assert!(error(&reader(thread, store), 96, order), "{thread}, {order:?}");
+            // The value has an effect in the thread that read it, and the load may have none in others.
+            let guarded = reader(thread, store).replace("\nst.global", "\n@%p1 st.global");
+            assert!(error(&guarded, 96, order), "guarded: {thread}, {order:?}");
+        }
+    }
+    assert!(error(&reader(0, store), 32, Order::Forward), "one warp");
+    assert!(error(&reader(0, store).replace(".u32 [%out]", ".u8 [%out]"), 96, Order::Forward), "bytes");
+    assert!(error(&reader(0, &format!("membar.gl; {store}")), 96, Order::Forward), "all readers are kept");
+    assert!(!error(&reader(0, &format!("bar.sync 0; {store}")), 96, Order::Forward), "a barrier");
+    assert!(error(&reader(0, "atom.global.add.u32 %r4, [%out], 1;"), 64, Order::Forward), "atomics");
+}
