@@ -339,8 +339,9 @@ impl GlobalRace {
         let together = self.together.clone();
         let mut guard = together.as_ref().and_then(|together| together.lock().ok());
         let reads = access.kind == AccessKind::Read;
-        let exact = !context.sites.barriers_only || !context.sinks.is_empty() || guard.is_some();
-        let doubtful = if reads { context.sinks.doubtful(access.pc) } else { !context.sinks.is_empty() };
+        let (barriers_only, exact) = (context.sites.barriers_only, exact(context, guard.is_some()));
+        let sinks = Some(&context.sinks).filter(|sinks| !sinks.is_empty());
+        let doubtful = sinks.filter(|sinks| !reads || sinks.doubtful(access.pc));
         let plain = guard.is_none()
             && strong.is_none()
             && access.kind != AccessKind::Atomic
@@ -363,7 +364,8 @@ impl GlobalRace {
             }
             let stamp = stamp(order, who, access.pc, strong);
             let unchanged = access.unchanged >> lane & 1 != 0;
-            let touch = Touch { order, block: access.block, stamp, exact, doubtful, unchanged };
+            let touch =
+                Touch { order, block: access.block, stamp, barriers_only, exact, doubtful, unchanged };
             let word = |i: usize| access.words.get(i).map(|row| row.0[lane]);
             let pages = match &mut guard {
                 Some(together) => &mut together.pages,
@@ -380,7 +382,7 @@ impl GlobalRace {
                 report(context, raw_findings, &race, &conflict, (true, 1));
             } else {
                 let mut readers = Vec::new();
-                if !reads && doubtful {
+                if !reads && doubtful.is_some() {
                     pages.conflicts(&touch, address, access.bytes, &mut readers);
                     readers.retain(|conflict| !conflict.wrote);
                 }
@@ -419,8 +421,8 @@ impl GlobalRace {
             let stamp = stamp(order, Who::new(copy.warp, at(copy.lane)), copy.pc, None);
             let together = self.together.clone();
             let mut guard = together.as_ref().and_then(|together| together.lock().ok());
-            let exact = !context.sites.barriers_only || !context.sinks.is_empty() || guard.is_some();
-            let touch = Touch { order, block, stamp, exact, doubtful: false, unchanged: false };
+            let (barriers_only, exact) = (context.sites.barriers_only, exact(context, guard.is_some()));
+            let touch = Touch { order, block, stamp, barriers_only, exact, doubtful: None, unchanged: false };
             let pages = match &mut guard {
                 Some(together) => &mut together.pages,
                 None => &mut self.own,
@@ -478,6 +480,12 @@ impl GlobalRace {
             });
         }
     }
+}
+
+/// Whether every reader is recorded: threads can be ordered by more than barriers of the block, or a read does not stand
+/// for others.
+fn exact(context: &Context, together: bool) -> bool {
+    together || !context.sites.barriers_only || !context.sinks.is_empty()
 }
 
 /// Reports `count` occurrences of a race; `effect`: what the read of the two has read has an effect.

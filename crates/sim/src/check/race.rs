@@ -157,8 +157,9 @@ impl SharedRace {
                 order,
                 block: access.block,
                 stamp: stamp(order, who, access.pc, strong),
+                barriers_only: context.sites.barriers_only,
                 exact: !context.sites.barriers_only,
-                doubtful: false,
+                doubtful: None,
                 unchanged: access.unchanged >> lane & 1 != 0,
             };
             let rounded = sums && self.rounded(access, lane, address);
@@ -338,8 +339,9 @@ impl SharedRace {
     ) {
         let who = Who::new(copy.warp, at(copy.lane));
         let stamp = stamp(order, who, copy.pc, None);
-        let exact = !context.sites.barriers_only;
-        let touch = Touch { order, block, stamp, exact, doubtful: false, unchanged: false };
+        let barriers_only = context.sites.barriers_only;
+        let exact = !barriers_only;
+        let touch = Touch { order, block, stamp, barriers_only, exact, doubtful: None, unchanged: false };
         let mut conflicts = Vec::new();
         self.touch(&touch, copy.to, copy.size, AccessKind::Write, true, &mut conflicts);
         for conflict in conflicts {

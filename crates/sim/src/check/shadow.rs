@@ -239,20 +239,38 @@ impl Cell {
     }
 }
 
-/// Lanes of a warp that read at one time.
+/// Threads of a block that read at one time: these lanes of each of these warps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Readers {
     pub block: u32,
-    pub warp: u32,
+    pub warps: u32,
     pub lanes: u32,
-    /// Valid for all of the lanes, except for the thread.
+    /// Valid for all of the threads, except for the thread itself.
     pub stamp: Stamp,
 }
 
 impl Readers {
+    /// One thread.
+    pub(crate) fn one(block: u32, stamp: Stamp) -> Readers {
+        Readers { block, warps: 1 << (stamp.who.warp() & 31), lanes: 1 << stamp.who.lane(), stamp }
+    }
+
     /// One stamp per reader.
     pub(crate) fn stamps(self) -> impl Iterator<Item = Stamp> {
-        lanes_of(self.lanes).map(move |lane| Stamp { who: Who::new(self.warp, lane), ..self.stamp })
+        let who = move |warp: usize, lane: usize| Who::new(u32::try_from(warp).unwrap_or(0), lane);
+        lanes_of(self.warps).flat_map(move |warp| {
+            lanes_of(self.lanes).map(move |lane| Stamp { who: who(warp, lane), ..self.stamp })
+        })
+    }
+
+    /// Whether all threads of `other` are among these.
+    pub(crate) fn include(&self, other: &Readers) -> bool {
+        self.block == other.block && other.warps & !self.warps == 0 && other.lanes & !self.lanes == 0
+    }
+
+    /// Whether the reads of `other` differ from these in the threads alone.
+    pub(crate) fn alike(&self, other: &Readers) -> bool {
+        self.block == other.block && Stamp { who: other.stamp.who, ..self.stamp } == other.stamp
     }
 }
 
@@ -344,12 +362,6 @@ impl Spill {
             change(list);
             self.listed += list.len();
         }
-    }
-
-    /// Removes the readers of a list for which `stays` is false. Returns whether any are left.
-    pub(crate) fn retain(&mut self, number: u32, stays: impl FnMut(&mut Readers) -> bool) -> bool {
-        self.change(number, |list| list.retain_mut(stays));
-        !self.list(number).is_empty()
     }
 
     /// Releases the list of a cell.
