@@ -205,7 +205,7 @@ impl Pages {
             let whole = first == 0 && last == 4;
             let given =
                 words(usize::try_from(word.saturating_sub(address) / 4).unwrap_or(0)).filter(|_| whole);
-            let same = given.is_some() && given == *value;
+            let same = touch.unchanged || (given.is_some() && given == *value);
             if whole && cell.parts().is_none() {
                 let conflict = act(touch, cell, owner, spill, (kind, same));
                 add_conflict(found, conflict, same);
@@ -213,9 +213,9 @@ impl Pages {
                 let parts = spill.split(cell, *owner);
                 for byte in first..last {
                     let (mut part, mut owner) = spill.part(parts, byte);
-                    let conflict = act(touch, &mut part, &mut owner, spill, (kind, false));
+                    let conflict = act(touch, &mut part, &mut owner, spill, (kind, touch.unchanged));
                     spill.set_part(parts, byte, part, owner);
-                    add_conflict(found, conflict, false);
+                    add_conflict(found, conflict, touch.unchanged);
                 }
             }
             if kind != AccessKind::Read {
@@ -339,8 +339,9 @@ impl GlobalRace {
         let together = self.together.clone();
         let mut guard = together.as_ref().and_then(|together| together.lock().ok());
         let reads = access.kind == AccessKind::Read;
-        let exact = !context.sites.barriers_only || !context.sinks.is_empty() || guard.is_some();
-        let doubtful = reads && context.sinks.doubtful(access.pc);
+        let (barriers_only, exact) = (context.sites.barriers_only, exact(context, guard.is_some()));
+        let sinks = Some(&context.sinks).filter(|sinks| !sinks.is_empty());
+        let doubtful = sinks.filter(|sinks| !reads || sinks.doubtful(access.pc));
         let plain = guard.is_none()
             && strong.is_none()
             && access.kind != AccessKind::Atomic
@@ -362,7 +363,9 @@ impl GlobalRace {
                 }
             }
             let stamp = stamp(order, who, access.pc, strong);
-            let touch = Touch { order, block: access.block, stamp, exact, doubtful };
+            let unchanged = access.unchanged >> lane & 1 != 0;
+            let touch =
+                Touch { order, block: access.block, stamp, barriers_only, exact, doubtful, unchanged };
             let word = |i: usize| access.words.get(i).map(|row| row.0[lane]);
             let pages = match &mut guard {
                 Some(together) => &mut together.pages,
@@ -379,9 +382,9 @@ impl GlobalRace {
                 report(context, raw_findings, &race, &conflict, (true, 1));
             } else {
                 let mut readers = Vec::new();
-                if !reads && !context.sinks.is_empty() {
+                if !reads && doubtful.is_some() {
                     pages.conflicts(&touch, address, access.bytes, &mut readers);
-                    readers.retain(|conflict| !self.unused.contends(stamp, conflict));
+                    readers.retain(|conflict| !conflict.wrote);
                 }
                 pages.touch(&touch, address, access.bytes, access.kind, word, &mut found);
                 if !readers.is_empty() && found.iter().any(|(conflict, _)| !conflict.wrote) {
@@ -389,8 +392,7 @@ impl GlobalRace {
                     found.retain(|(conflict, _)| conflict.wrote);
                     found.extend(readers.into_iter().map(|conflict| (conflict, false)));
                 }
-                for (conflict, same) in found.drain(..) {
-                    let unchanged = same || access.unchanged >> lane & 1 != 0;
+                for (conflict, unchanged) in found.drain(..) {
                     let race = Race { block: access.block, access: stamp, wrote: !reads, unchanged };
                     if !self.unused.keep(context, &race, &conflict) && !one_store(&race, &conflict) {
                         report(context, raw_findings, &race, &conflict, (true, 1));
@@ -419,8 +421,8 @@ impl GlobalRace {
             let stamp = stamp(order, Who::new(copy.warp, at(copy.lane)), copy.pc, None);
             let together = self.together.clone();
             let mut guard = together.as_ref().and_then(|together| together.lock().ok());
-            let exact = !context.sites.barriers_only || !context.sinks.is_empty() || guard.is_some();
-            let touch = Touch { order, block, stamp, exact, doubtful: false };
+            let (barriers_only, exact) = (context.sites.barriers_only, exact(context, guard.is_some()));
+            let touch = Touch { order, block, stamp, barriers_only, exact, doubtful: None, unchanged: false };
             let pages = match &mut guard {
                 Some(together) => &mut together.pages,
                 None => &mut self.own,
@@ -478,6 +480,12 @@ impl GlobalRace {
             });
         }
     }
+}
+
+/// Whether every reader is recorded: threads can be ordered by more than barriers of the block, or a read does not stand
+/// for others.
+fn exact(context: &Context, together: bool) -> bool {
+    together || !context.sites.barriers_only || !context.sinks.is_empty()
 }
 
 /// Reports `count` occurrences of a race; `effect`: what the read of the two has read has an effect.

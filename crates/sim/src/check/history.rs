@@ -2,6 +2,8 @@
 
 use super::clock::{Order, Who};
 use super::shadow::{Cell, Many, Owner, Readers, Spill, Stamp};
+use super::unused::Sinks;
+use crate::machine::lanes_of;
 
 /// An earlier access that a later one is not ordered with.
 #[derive(Clone, Copy, Debug)]
@@ -21,10 +23,15 @@ pub(crate) struct Touch<'a> {
     pub order: &'a Order,
     pub block: u32,
     pub stamp: Stamp,
-    /// Whether threads can be ordered by more than barriers of the block, so that every reader is recorded.
+    /// Whether threads are ordered only by barriers of the whole block or of whole warps.
+    pub barriers_only: bool,
+    /// Whether every reader is recorded.
     pub exact: bool,
-    /// Whether the access is a read whose value may have no effect, so that it does not stand for other reads.
-    pub doubtful: bool,
+    /// Of a read whose value may have no effect, so that it does not stand for other reads: the sinks of the kernel's loads.
+    /// The same of a write if the kernel has such reads: a race with one of them is not yet a finding.
+    pub doubtful: Option<&'a Sinks>,
+    /// Of a write: whether the bytes already had the value.
+    pub unchanged: bool,
 }
 
 /// How a cell is written.
@@ -149,11 +156,12 @@ impl Touch<'_> {
     }
 
     /// Whether this read can replace an earlier one. One that is doubtful only replaces reads that it has an effect with,
-    /// those of the same thread by the same instruction, and those that every thread of the block is ordered after.
+    /// those of the same thread without further sinks, and those that every thread of the block is ordered after.
     fn stands_for(&self, earlier: Stamp, block: u32) -> bool {
-        let same = earlier.who == self.stamp.who && earlier.pc == self.stamp.pc;
+        let Some(sinks) = self.doubtful else { return self.stamp.replaces(earlier) };
+        let same = earlier.who == self.stamp.who && sinks.include(self.stamp.pc, earlier.pc);
         let over = block == self.block && (same || earlier.time <= self.order.floor());
-        self.stamp.replaces(earlier) && (!self.doubtful || over)
+        self.stamp.replaces(earlier) && over
     }
 
     fn remember_read(&self, cell: &mut Cell, owner: &mut Owner, spill: &mut Spill) {
@@ -163,12 +171,7 @@ impl Touch<'_> {
                     || self.order.before_any(block, other.who, other.time, self.stamp.who))
         };
         if let Some(number) = cell.list() {
-            let before = spill.list(number).len();
-            let after = spill.list_mut(number).map_or(before, |list| {
-                self.enlist(list);
-                list.len()
-            });
-            spill.grown(after.saturating_sub(before));
+            spill.change(number, |list| self.enlist(list));
             return;
         }
         match cell.reader() {
@@ -184,18 +187,12 @@ impl Touch<'_> {
                 }
             }
             Some((other, many)) if many != Many::One || !covered(other, owner.read) => {
-                let readers = |stamp: Stamp| Readers {
-                    block: owner.read,
-                    warp: u32::try_from(stamp.who.warp()).unwrap_or(0),
-                    lanes: 1 << stamp.who.lane(),
-                    stamp,
-                };
+                let readers = |stamp: Stamp| Readers::one(owner.read, stamp);
                 let mut list = vec![readers(other)];
                 if many != Many::One {
                     list.push(readers(Stamp::of(other.time, owner.second)));
                 }
                 self.enlist(&mut list);
-                spill.grown(list.len());
                 let number = spill.new_list(list);
                 cell.set_list(number);
             }
@@ -208,40 +205,87 @@ impl Touch<'_> {
 
     /// Adds the reader to a list, and removes the readers that are ordered before it.
     fn enlist(&self, list: &mut Vec<Readers>) {
-        let (warp, lane) = (u32::try_from(self.stamp.who.warp()).unwrap_or(0), self.stamp.who.lane());
-        let mut known = false;
+        let me = Readers::one(self.block, self.stamp);
+        // The readers of my warp, once I am removed from readers of several warps.
+        let mut rest = Vec::new();
         list.retain_mut(|readers| {
-            let here = readers.block == self.block && readers.warp == warp;
-            if !self.stamp.replaces(readers.stamp) {
-                return true;
-            }
-            if here
-                && readers.stamp.time == self.stamp.time
-                && readers.stamp.pc == self.stamp.pc
-                && readers.stamp.strong == self.stamp.strong
-                && readers.stamp.modified == self.stamp.modified
-            {
-                readers.lanes |= 1 << lane;
-                known = true;
+            if readers.alike(&me) || !self.stamp.replaces(readers.stamp) {
                 return true;
             }
             let mine = Stamp { who: self.stamp.who, ..readers.stamp };
-            if here && self.stands_for(mine, readers.block) {
-                readers.lanes &= !(1 << lane);
+            if readers.include(&me) && self.stands_for(mine, readers.block) {
+                let others = Readers { warps: me.warps, lanes: readers.lanes & !me.lanes, ..*readers };
+                if readers.warps == me.warps {
+                    *readers = others;
+                } else {
+                    readers.warps &= !me.warps;
+                    rest.extend(Some(others).filter(|others| others.lanes != 0));
+                }
             }
-            if self.doubtful && (readers.block != self.block || readers.stamp.time > self.order.floor()) {
+            if self.doubtful.is_some()
+                && (readers.block != self.block || readers.stamp.time > self.order.floor())
+            {
                 return readers.lanes != 0;
             }
             let seen =
                 |stamp: &Stamp| self.order.before_any(readers.block, stamp.who, stamp.time, self.stamp.who);
             readers.lanes != 0 && !readers.stamps().all(|stamp| seen(&stamp))
         });
-        if !known {
-            list.push(Readers { block: self.block, warp, lanes: 1 << lane, stamp: self.stamp });
+        list.append(&mut rest);
+        let before = list.len();
+        self.join(list, me);
+        // Rarely, so that a list that does not shrink costs little.
+        let long = list.len() > before && before >= 16 && before.is_power_of_two();
+        if long && self.barriers_only && self.doubtful.is_some() {
+            self.compact(list);
         }
     }
 
-    /// Writes a cell, immediately or when an asynchronous copy completes.
+    /// Adds readers to those that read at the same time: to the lanes of their warp, and if they are doubtful, which most
+    /// threads of a block can be, to the warps of their lanes.
+    fn join(&self, list: &mut Vec<Readers>, me: Readers) {
+        if list.iter().any(|readers| readers.alike(&me) && readers.include(&me)) {
+            return;
+        }
+        let warp = list.iter().position(|readers| readers.alike(&me) && readers.warps == me.warps);
+        if self.doubtful.is_none() {
+            return match warp.and_then(|i| list.get_mut(i)) {
+                Some(readers) => readers.lanes |= me.lanes,
+                None => list.push(me),
+            };
+        }
+        let grown = match warp {
+            Some(i) => Readers { lanes: me.lanes | list[i].lanes, ..list.swap_remove(i) },
+            None => me,
+        };
+        let same = |readers: &Readers| readers.alike(&grown) && readers.lanes == grown.lanes;
+        match list.iter().position(same) {
+            Some(i) => list[i].warps |= grown.warps,
+            None => list.push(grown),
+        }
+    }
+
+    /// Joins readers that read at different times but are ordered alike: those whose warp has synchronized since, and
+    /// those whose warp has not.
+    fn compact(&self, list: &mut Vec<Readers>) {
+        for readers in std::mem::take(list) {
+            let time = readers.stamp.time;
+            if readers.block != self.block || time <= self.order.floor() {
+                list.push(readers);
+                continue;
+            }
+            let met = lanes_of(readers.warps).filter(|warp| time <= self.order.warp_floor(*warp));
+            let met = met.fold(0, |warps: u32, warp| warps | 1 << warp);
+            for (warps, time) in [(met, self.order.floor() + 1), (readers.warps & !met, self.order.now())] {
+                if warps != 0 {
+                    self.join(list, Readers { warps, stamp: Stamp { time, ..readers.stamp }, ..readers });
+                }
+            }
+        }
+    }
+
+    /// Writes a cell, immediately or when an asynchronous copy completes. Reads that not every thread is ordered after
+    /// stay: a later write of the same value is not an error, but its race with such a read is.
     pub(crate) fn write(
         &self,
         cell: &mut Cell,
@@ -255,13 +299,41 @@ impl Touch<'_> {
             Some(writer) if same && !writer.pending => readers().or(Some(writer)),
             writer => writer.or_else(readers),
         };
+        // A copy in flight stays in flight: the final value of the bytes is still undetermined.
         if conflict.is_none_or(|conflict| !conflict.pending) {
-            spill.drop_list(cell);
-            cell.set_write(self.stamp, pending);
+            let raced = conflict.is_some_and(|conflict| !conflict.wrote || !same);
+            // An error about these bytes is reported already.
+            let settled = raced && self.doubtful.is_none();
+            if pending || settled || !self.keep_reads(cell, *owner, spill, raced) {
+                spill.drop_list(cell);
+                cell.set_write(self.stamp, pending);
+            } else {
+                cell.add_write(self.stamp);
+            }
             owner.write = self.block;
         }
-        // A copy in flight stays in flight: the final value of the bytes is still undetermined.
         conflict
+    }
+
+    /// Removes the reads that every thread is ordered after, and those that this write races with (`raced`: there may be
+    /// such reads). Returns whether any read is left.
+    fn keep_reads(&self, cell: &Cell, owner: Owner, spill: &mut Spill, raced: bool) -> bool {
+        let over = |block: u32, time: u32| block == self.block && time <= self.order.floor();
+        let Some(list) = cell.list() else {
+            return cell.reader().is_some_and(|(read, _)| {
+                read.plain() && !over(owner.read, read.time) && !(raced && self.conflicts(read, owner.read))
+            });
+        };
+        spill.change(list, |list| {
+            list.retain(|readers| readers.stamp.plain() && !over(readers.block, readers.stamp.time));
+            if raced {
+                for readers in std::mem::take(list) {
+                    let stamps = readers.stamps().filter(|stamp| !self.conflicts(*stamp, readers.block));
+                    stamps.for_each(|stamp| self.join(list, Readers::one(readers.block, stamp)));
+                }
+            }
+        });
+        !spill.list(list).is_empty()
     }
 }
 

@@ -7,8 +7,7 @@
 //! that thread's write. Source: the memory consistency model of the PTX manual.
 //!
 //! Can miss: races on paths that were not executed; of two unordered strong writes the earlier one, when a weak read
-//! follows; of a read, a later write by the same thread, and a write of the same value by another thread, the race with
-//! the read. Never reports: two accesses of one thread, two strong accesses, accesses to neighboring bytes.
+//! follows. Never reports: two accesses of one thread, two strong accesses, accesses to neighboring bytes.
 
 use super::clock::{Clock, Fences, Order, Scoped, Who};
 use super::context::Context;
@@ -158,10 +157,11 @@ impl SharedRace {
                 order,
                 block: access.block,
                 stamp: stamp(order, who, access.pc, strong),
+                barriers_only: context.sites.barriers_only,
                 exact: !context.sites.barriers_only,
-                doubtful: false,
+                doubtful: None,
+                unchanged: access.unchanged >> lane & 1 != 0,
             };
-            let unchanged = access.unchanged >> lane & 1 != 0;
             let rounded = sums && self.rounded(access, lane, address);
             self.touch(&touch, address, access.bytes, access.kind, false, &mut conflicts);
             for conflict in conflicts.drain(..) {
@@ -169,7 +169,7 @@ impl SharedRace {
                     block: access.block,
                     access: touch.stamp,
                     wrote: access.kind != AccessKind::Read,
-                    unchanged,
+                    unchanged: touch.unchanged,
                 };
                 if !one_store(&race, &conflict) {
                     self.report(context, raw_findings, copies, &race, (&conflict, address, rounded));
@@ -339,7 +339,9 @@ impl SharedRace {
     ) {
         let who = Who::new(copy.warp, at(copy.lane));
         let stamp = stamp(order, who, copy.pc, None);
-        let touch = Touch { order, block, stamp, exact: !context.sites.barriers_only, doubtful: false };
+        let barriers_only = context.sites.barriers_only;
+        let exact = !barriers_only;
+        let touch = Touch { order, block, stamp, barriers_only, exact, doubtful: None, unchanged: false };
         let mut conflicts = Vec::new();
         self.touch(&touch, copy.to, copy.size, AccessKind::Write, true, &mut conflicts);
         for conflict in conflicts {
@@ -513,7 +515,7 @@ fn act(
 ) -> Option<Conflict> {
     match kind {
         AccessKind::Read => touch.read(cell, owner, spill),
-        AccessKind::Write => touch.write(cell, owner, spill, Write { pending, same: false }),
+        AccessKind::Write => touch.write(cell, owner, spill, Write { pending, same: touch.unchanged }),
         AccessKind::Atomic => touch.modify(cell, owner, spill),
     }
 }

@@ -1,7 +1,7 @@
 //! Shadow memory: the last write and the last reads of each byte.
 //!
 //! A cell covers four bytes that have the same history; the first access to a part of them splits it into one cell per
-//! byte. A cell holds the last write and the reads since. If threads can be ordered by more than barriers of the block,
+//! byte. A cell holds the last write, and the reads that not every thread is ordered after. If threads can be ordered by more than barriers of the block,
 //! all readers are kept (as a list); otherwise two readers are enough: the first, and one of another warp if there is
 //! one, or else another lane. So a write by any thread finds a reader that it races with, if there is one. An atomic is
 //! recorded among the reads while an earlier ordinary write is still recorded, because both are needed.
@@ -106,7 +106,7 @@ impl Cell {
             .then(|| (Stamp::of(self.write_time, self.write), self.write & PENDING != 0))
     }
 
-    /// A read since the last write, and whether there were more; `None` if the readers are in a list.
+    /// A read, and whether there were more; `None` if the readers are in a list.
     pub(crate) fn reader(&self) -> Option<(Stamp, Many)> {
         if self.read_time == 0 || self.read & LISTED != 0 {
             return None;
@@ -196,7 +196,7 @@ impl Cell {
         self.write_time != 0
     }
 
-    /// A write that keeps the earlier reads: nothing orders accesses of different blocks.
+    /// A write that keeps the earlier reads.
     pub(crate) fn add_write(&mut self, stamp: Stamp) {
         self.write_time = stamp.time;
         self.write = Stamp { modified: false, ..stamp }.bits();
@@ -239,20 +239,38 @@ impl Cell {
     }
 }
 
-/// Lanes of a warp that read at one time.
+/// Threads of a block that read at one time: these lanes of each of these warps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Readers {
     pub block: u32,
-    pub warp: u32,
+    pub warps: u32,
     pub lanes: u32,
-    /// Valid for all of the lanes, except for the thread.
+    /// Valid for all of the threads, except for the thread itself.
     pub stamp: Stamp,
 }
 
 impl Readers {
+    /// One thread.
+    pub(crate) fn one(block: u32, stamp: Stamp) -> Readers {
+        Readers { block, warps: 1 << (stamp.who.warp() & 31), lanes: 1 << stamp.who.lane(), stamp }
+    }
+
     /// One stamp per reader.
     pub(crate) fn stamps(self) -> impl Iterator<Item = Stamp> {
-        lanes_of(self.lanes).map(move |lane| Stamp { who: Who::new(self.warp, lane), ..self.stamp })
+        let who = move |warp: usize, lane: usize| Who::new(u32::try_from(warp).unwrap_or(0), lane);
+        lanes_of(self.warps).flat_map(move |warp| {
+            lanes_of(self.lanes).map(move |lane| Stamp { who: who(warp, lane), ..self.stamp })
+        })
+    }
+
+    /// Whether all threads of `other` are among these.
+    pub(crate) fn include(&self, other: &Readers) -> bool {
+        self.block == other.block && other.warps & !self.warps == 0 && other.lanes & !self.lanes == 0
+    }
+
+    /// Whether the reads of `other` differ from these in the threads alone.
+    pub(crate) fn alike(&self, other: &Readers) -> bool {
+        self.block == other.block && Stamp { who: other.stamp.who, ..self.stamp } == other.stamp
     }
 }
 
@@ -337,13 +355,13 @@ impl Spill {
         self.lists.get(crate::machine::at(number)).map_or(&[], Vec::as_slice)
     }
 
-    /// A list has grown by `readers` entries.
-    pub(crate) fn grown(&mut self, readers: usize) {
-        self.listed += readers;
-    }
-
-    pub(crate) fn list_mut(&mut self, number: u32) -> Option<&mut Vec<Readers>> {
-        self.lists.get_mut(crate::machine::at(number))
+    /// Changes a list.
+    pub(crate) fn change(&mut self, number: u32, change: impl FnOnce(&mut Vec<Readers>)) {
+        if let Some(list) = self.lists.get_mut(crate::machine::at(number)) {
+            self.listed = self.listed.saturating_sub(list.len());
+            change(list);
+            self.listed += list.len();
+        }
     }
 
     /// Releases the list of a cell.
@@ -355,8 +373,9 @@ impl Spill {
     }
 
     pub(crate) fn new_list(&mut self, readers: Vec<Readers>) -> u32 {
+        self.listed += readers.len();
         if let Some(number) = self.free.pop()
-            && let Some(list) = self.list_mut(number)
+            && let Some(list) = self.lists.get_mut(crate::machine::at(number))
         {
             *list = readers;
             return number;

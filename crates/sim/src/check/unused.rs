@@ -7,14 +7,13 @@
 //! The *sinks* of a load are the instructions at which its value leaves the registers of its thread: stores, addresses,
 //! branches, guards, exchanges between lanes. They are found from the program alone, without regard to the order of
 //! instructions, so the list is never too short. Only loads whose sinks all have a guard are considered here. The value
-//! has no effect if its thread has exited and never executed a sink of the load, and if the store that it races with is
-//! the only one to its bytes: a store replaces the reads before it in the records, also one of the thread that read.
+//! has no effect if its thread has exited and never executed a sink of the load.
 
 use super::clock::Who;
 use super::context::Context;
 use super::history::Conflict;
 use super::race::Race;
-use super::shadow::{Stamp, UNKNOWN_SITE};
+use super::shadow::UNKNOWN_SITE;
 use crate::isa::Op;
 use crate::isa::op::{Arithmetic, Control, Copies, MemoryKind, Participants, Semantics};
 use crate::machine::{Width, at};
@@ -28,8 +27,10 @@ const MOST_STEPS: usize = 1 << 20;
 /// The loads of a program whose value may have no effect in some threads, and their sinks.
 #[derive(Debug, Default)]
 pub(crate) struct Sinks {
-    /// By load: the numbers of its sinks.
-    loads: BTreeMap<u32, Vec<usize>>,
+    /// By instruction: the number of its set of sinks, if it is such a load.
+    loads: Vec<Option<usize>>,
+    /// The different sets, each the sorted numbers of sinks.
+    sets: Vec<Vec<usize>>,
     /// By instruction: its number among the sinks.
     numbers: Vec<Option<usize>>,
     /// How many sinks there are.
@@ -51,18 +52,42 @@ impl Sinks {
             }
         }
         let mut steps = MOST_STEPS;
+        let mut sets = BTreeMap::new();
         for (pc, meta) in program.metas.iter().enumerate() {
-            let known = u32::try_from(pc).ok().filter(|pc| *pc < UNKNOWN_SITE && weak_load(meta));
-            let Some(load) = known.filter(|_| !meta.writes.iter().any(|row| used.contains(row))) else {
+            let known = pc < at(UNKNOWN_SITE) && weak_load(meta);
+            if !known || meta.writes.iter().any(|row| used.contains(row)) {
                 continue;
-            };
+            }
             let Some(found) = guarded_sinks(program, &readers, meta, &mut steps) else { break };
             if !found.is_empty() {
-                let numbers = found.into_iter().map(|sink| sinks.number(sink)).collect();
-                sinks.loads.insert(load, numbers);
+                let mut set: Vec<usize> = found.into_iter().map(|sink| sinks.number(sink)).collect();
+                set.sort_unstable();
+                let next = sets.len();
+                let number = *sets.entry(set).or_insert(next);
+                sinks.loads.resize(pc, None);
+                sinks.loads.push(Some(number));
             }
         }
+        sinks.sets = vec![Vec::new(); sets.len()];
+        for (set, number) in sets {
+            sinks.sets[number] = set;
+        }
         sinks
+    }
+
+    /// The sinks of a load whose value may have no effect in some threads.
+    fn set(&self, load: u32) -> Option<(usize, &[usize])> {
+        let number = (*self.loads.get(at(load))?)?;
+        Some((number, self.sets.get(number)?))
+    }
+
+    /// Whether both are such loads, and the first has all sinks of the second: if the second has an effect, it has one too.
+    pub(crate) fn include(&self, load: u32, other: u32) -> bool {
+        let (Some((number, sinks)), Some((other, fewer))) = (self.set(load), self.set(other)) else {
+            return false;
+        };
+        let has = |sink: &usize| sinks.binary_search(sink).is_ok();
+        number == other || (fewer.len() < sinks.len() && fewer.iter().all(has))
     }
 
     /// The number of an instruction among the sinks, a new one if it has none.
@@ -83,7 +108,7 @@ impl Sinks {
 
     /// Whether the value of a load may have no effect in some threads.
     pub(crate) fn doubtful(&self, load: u32) -> bool {
-        self.loads.contains_key(&load)
+        self.set(load).is_some()
     }
 }
 
@@ -194,8 +219,6 @@ pub(crate) struct UnusedReads {
     /// By warp: the lanes that have exited.
     exited: Vec<u32>,
     races: BTreeMap<(u32, u32, Who), Doubt>,
-    /// Stores to bytes that several threads store to.
-    contended: BTreeSet<u32>,
 }
 
 /// A race of a read whose value may have no effect, and how often it occurred.
@@ -214,7 +237,6 @@ impl UnusedReads {
             executed: vec![0; if sinks == 0 { 0 } else { warps * sinks }],
             exited: vec![0; if sinks == 0 { 0 } else { warps }],
             races: BTreeMap::new(),
-            contended: BTreeSet::new(),
         }
     }
 
@@ -234,14 +256,6 @@ impl UnusedReads {
         if let Some(exited) = self.exited.get_mut(at(warp)) {
             *exited |= lanes;
         }
-    }
-
-    /// Remembers that two stores write the same bytes, if the conflict is with a store; returns whether it is.
-    pub(crate) fn contends(&mut self, store: Stamp, conflict: &Conflict) -> bool {
-        if conflict.wrote {
-            self.contended.extend([store.pc, conflict.other.pc]);
-        }
-        conflict.wrote
     }
 
     /// Keeps a race for [`decide`](Self::decide) if its read may have no effect; returns whether it did.
@@ -266,14 +280,9 @@ impl UnusedReads {
         let effect = |load: u32, who: Who| {
             let lane = |lanes: Option<&u32>| lanes.is_some_and(|lanes| lanes >> who.lane() & 1 != 0);
             let executed = |sink: &usize| lane(self.executed.get(who.warp() * self.sinks + sink));
-            let sinks = context.sinks.loads.get(&load);
-            !lane(self.exited.get(who.warp())) || sinks.is_none_or(|sinks| sinks.iter().any(executed))
+            let sinks = context.sinks.set(load);
+            !lane(self.exited.get(who.warp())) || sinks.is_none_or(|(_, sinks)| sinks.iter().any(executed))
         };
-        let contended = |store: &u32| self.contended.contains(store);
-        let decided = races.into_iter().map(|((load, store, who), doubt)| {
-            let effect = contended(&store) || effect(load, who);
-            (effect, doubt)
-        });
-        decided.collect()
+        races.into_iter().map(|((load, _, who), doubt)| (effect(load, who), doubt)).collect()
     }
 }

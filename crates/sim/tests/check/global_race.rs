@@ -1,7 +1,7 @@
 //! Unordered accesses to global memory: legal for compare-and-swap guesses and polled flags, a race for data.
 
-use super::{check, check_in_order, found};
-use warpproof_sim::check::{Check, Checked, Class, Severity};
+use super::{check, check_in_order, check_with, found};
+use warpproof_sim::check::{Check, Checked, Class, Settings, Severity};
 use warpproof_sim::schedule::Order;
 
 fn races(body: &str) -> Checked {
@@ -148,4 +148,77 @@ fn a_store_between_a_read_and_an_equal_store_hides_nothing() {
         "{:?}",
         checked.findings
     );
+}
+
+#[test]
+fn a_read_before_equal_stores_races_with_the_stores_of_others() {
+    // One thread reads a word, then all threads store 7 to it.
+    let reader = |thread: u32, store: &str| {
+        format!(
+            "setp.eq.u32 %p1, %t, {thread}; mov.u32 %r3, 7; @%p1 ld.global.u32 %r2, [%out]; {store}\n\
+             st.global.u32 [%to+1024], %r2;"
+        )
+    };
+    let error = |body: &str, threads: u32, order: Order| {
+        let checked = check_in_order(body, 1, threads, &[Check::Race], order);
+        checked.findings.iter().any(|finding| finding.severity == Severity::Error)
+    };
+    let store = "st.global.u32 [%out], %r3;";
+    for thread in [0, 3, 40, 95] {
+        for order in [Order::Forward, Order::Reverse] {
+            assert!(error(&reader(thread, store), 96, order), "{thread}, {order:?}");
+            // The value has an effect in the thread that read it, and the load may have none in others.
+            let guarded = reader(thread, store).replace("\nst.global", "\n@%p1 st.global");
+            assert!(error(&guarded, 96, order), "guarded: {thread}, {order:?}");
+        }
+    }
+    assert!(error(&reader(0, store), 32, Order::Forward), "one warp");
+    assert!(error(&reader(0, store).replace(".u32 [%out]", ".u8 [%out]"), 96, Order::Forward), "bytes");
+    assert!(error(&reader(0, &format!("membar.gl; {store}")), 96, Order::Forward), "all readers are kept");
+    assert!(!error(&reader(0, &format!("bar.sync 0; {store}")), 96, Order::Forward), "a barrier");
+    assert!(error(&reader(0, "atom.global.add.u32 %r4, [%out], 1;"), 64, Order::Forward), "atomics");
+}
+
+/// Whether the records of all accesses of 1,024 threads fit in this many bytes.
+fn fits(body: &str, bytes: u64) -> bool {
+    // A sixteenth of the memory is for one block.
+    let settings = Settings { checks: vec![Check::Race], memory: 16 * bytes, ..Settings::default() };
+    [Order::Forward, Order::Reverse].into_iter().all(|order| {
+        let checked = check_with(body, 1, 1024, &settings, order);
+        assert!(checked.findings.iter().all(|finding| finding.severity == Severity::Note));
+        checked.outcome.stop.is_none()
+    })
+}
+
+#[test]
+fn records_of_reads_without_effect_do_not_grow_with_the_warps() {
+    // All warps read the same 2,048 words; the threads of the first warp store the sums.
+    let body = "and.b32 %r1, %t, 31; mul.wide.u32 %d1, %r1, 4; add.u64 %d1, %out, %d1; setp.lt.u32 %p1, %t, 32;\n\
+                mov.u32 %r2, 0; mov.u32 %r5, 0;\n\
+                LOOP: ld.global.u32 %r3, [%d1]; add.u32 %r2, %r2, %r3; add.u64 %d1, %d1, 128; add.u32 %r5, %r5, 1;\n\
+                setp.lt.u32 %p2, %r5, 64; @%p2 bra LOOP; @%p1 st.global.u32 [%to+8192], %r2;";
+    assert!(fits(body, 400_000));
+    let synchronized = body.replace("add.u32 %r5, %r5, 1;", "add.u32 %r5, %r5, 1; bar.warp.sync -1;");
+    assert!(fits(&synchronized, 1_200_000), "the warps read at different times");
+}
+
+#[test]
+fn a_read_without_effect_replaces_an_earlier_one_without_further_sinks() {
+    let load = "ld.global.u32 %r3, [%out]; add.u32 %r2, %r2, %r3;\n".repeat(200);
+    let sum = format!("setp.lt.u32 %p1, %t, 32; mov.u32 %r2, 0; {load}");
+    // The last store is to a page of its own, for which there must be space.
+    let store = "@%p1 st.global.u32 [%to+1024], %r2; @%p1 st.global.u32 [%to+8192], %r2;";
+    assert!(fits(&format!("{sum} {store}"), 0));
+    // Thread 500 stores to the word. What is read first has an effect in one thread, what is read later in none.
+    let least = |first: &str| {
+        let none = sum.replace("setp.lt.u32 %p1, %t, 32", "setp.gt.u32 %p1, %t, 2000");
+        let body = format!(
+            "setp.eq.u32 %p2, %t, 77; setp.eq.u32 %p3, %t, 500; ld.global.u32 %r4, [%out]; {none} {store}\n\
+             @%{first} st.global.u32 [%to+12288], %r4; @%p3 st.global.u32 [%out], %t;"
+        );
+        let checked = check(&body, 1, 1024, &[Check::Race]);
+        checked.findings.iter().map(|finding| finding.severity).min()
+    };
+    assert_eq!(least("p2"), Some(Severity::Error));
+    assert_eq!(least("p1"), Some(Severity::Note));
 }

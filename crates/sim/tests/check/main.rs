@@ -95,6 +95,11 @@ fn check(body: &str, grid: u32, block: u32, checks: &[Check]) -> Checked {
 
 /// As [`check`], with an order of the warps.
 fn check_in_order(body: &str, grid: u32, block: u32, checks: &[Check], order: Order) -> Checked {
+    check_with(body, grid, block, &Settings { checks: checks.to_vec(), ..Settings::default() }, order)
+}
+
+/// As [`check`], with settings and an order of the warps.
+fn check_with(body: &str, grid: u32, block: u32, settings: &Settings, order: Order) -> Checked {
     let ptx = format!(
         ".version 8.7\n.target sm_89\n.address_size 64\n.visible .entry k(.param .u64 out) {{\n\
          .reg .b64 %out, %to; .reg .b32 %t, %lane, %cta; .reg .b32 %r<16>; .reg .b64 %d<16>; .reg .pred %p<8>;\n\
@@ -109,7 +114,7 @@ fn check_in_order(body: &str, grid: u32, block: u32, checks: &[Check], order: Or
     let module = device.load(&ptx).unwrap();
     let out = device.alloc::<u32>(4096).unwrap();
     let launch = module.kernel("k").unwrap().launch().grid(grid).block(block).arg(out);
-    device.check(&launch, &Settings { checks: checks.to_vec(), ..Settings::default() })
+    device.check(&launch, settings)
 }
 
 /// The class of each finding with the instructions it names.

@@ -2,21 +2,32 @@
 
 use warpproof_sim::Device;
 use warpproof_sim::check::{Check, Settings, Severity};
+use warpproof_sim::schedule::Order;
 
-/// The severities of the findings if threads 0 and 32, 1 and 33, … store to the same words of dynamic shared memory with
-/// the name `array`: the thread's index and a mask.
-fn stores(array: &str, mask: u32) -> Vec<Severity> {
+/// The severities of the findings in a kernel with one array of dynamic shared memory. `%r0` is the array's address, `%r1`
+/// the thread's index.
+fn severities(array: &str, body: &str, threads: u32, order: Order) -> Vec<Severity> {
     let ptx = format!(
         ".version 8.7\n.target sm_89\n.address_size 64\n.extern .shared .align 16 .b8 {array}[];\n\
-         .visible .entry k() {{\n.reg .b32 %r<8>;\nmov.u32 %r0, {array}; mov.u32 %r1, %tid.x;\n\
-         and.b32 %r2, %r1, 31; shl.b32 %r2, %r2, 2; add.u32 %r0, %r0, %r2;\n\
-         and.b32 %r3, %r1, {mask}; st.shared.u32 [%r0], %r3;\nret;\n}}\n"
+         .visible .entry k() {{\n.reg .b32 %r<8>; .reg .f32 %a, %b, %p, %q, %s, %x; .reg .pred %c;\n\
+         mov.u32 %r0, {array}; mov.u32 %r1, %tid.x;\n{body}\nret;\n}}\n"
     );
     let mut device = Device::new().with_threads(1);
+    device.schedule.order = order;
     let module = device.load(&ptx).unwrap();
-    let launch = module.kernel("k").unwrap().launch().grid(1).block(64).shared(128);
+    let launch = module.kernel("k").unwrap().launch().grid(1).block(threads).shared(512);
     let checked = device.check(&launch, &Settings { checks: vec![Check::Race], ..Settings::default() });
     checked.findings.iter().map(|finding| finding.severity).collect()
+}
+
+/// The severities of the findings if threads 0 and 32, 1 and 33, … store to the same words of an array: the thread's index
+/// and a mask.
+fn stores(array: &str, mask: u32) -> Vec<Severity> {
+    let body = format!(
+        "and.b32 %r2, %r1, 31; shl.b32 %r2, %r2, 2; add.u32 %r0, %r0, %r2;\n\
+         and.b32 %r3, %r1, {mask}; st.shared.u32 [%r0], %r3;"
+    );
+    severities(array, &body, 64, Order::Forward)
 }
 
 #[test]
@@ -34,19 +45,13 @@ fn threads_of_triton_that_hold_the_same_element_may_store_it_together() {
 /// The severities of the findings if pairs of lanes add their products by a butterfly shuffle, with this instruction, and
 /// store the sum to one word.
 fn sums_of_products(array: &str, sum: &str) -> Vec<Severity> {
-    let ptx = format!(
-        ".version 8.7\n.target sm_89\n.address_size 64\n.extern .shared .align 16 .b8 {array}[];\n\
-         .visible .entry k() {{\n.reg .b32 %r<8>; .reg .f32 %a, %b, %p, %q, %s, %x; .reg .pred %c;\n\
-         mov.u32 %r0, {array}; mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 1; shl.b32 %r2, %r2, 2; add.u32 %r0, %r0, %r2;\n\
+    let body = format!(
+        "shr.u32 %r2, %r1, 1; shl.b32 %r2, %r2, 2; add.u32 %r0, %r0, %r2;\n\
          cvt.rn.f32.u32 %a, %r1; fma.rn.f32 %a, %a, 0f3DCCCCCD, 0f3F000001; mul.f32 %b, %a, %a;\n\
          mul.f32 %p, %a, %b; shfl.sync.bfly.b32 %q, %p, 1, 31, -1; {sum}\n\
-         st.shared.f32 [%r0], %s;\nret;\n}}\n"
+         st.shared.f32 [%r0], %s;"
     );
-    let mut device = Device::new().with_threads(1);
-    let module = device.load(&ptx).unwrap();
-    let launch = module.kernel("k").unwrap().launch().grid(1).block(32).shared(512);
-    let checked = device.check(&launch, &Settings { checks: vec![Check::Race], ..Settings::default() });
-    checked.findings.iter().map(|finding| finding.severity).collect()
+    severities(array, &body, 32, Order::Forward)
 }
 
 #[test]
@@ -79,4 +84,40 @@ fn a_product_that_triton_fused_into_a_sum_is_a_note() {
         [Severity::Error],
         "a fused product in the address"
     );
+}
+
+#[test]
+fn a_read_before_equal_stores_races_with_the_stores_of_others() {
+    // One thread reads a word, then all threads store 7 to it.
+    let reader = |thread: u32, store: &str| {
+        format!(
+            "setp.eq.u32 %c, %r1, {thread}; mov.u32 %r2, 7; st.shared.u32 [%r0], %r2; bar.sync 0;\n\
+             @%c ld.shared.u32 %r3, [%r0]; {store}"
+        )
+    };
+    let store = "st.shared.u32 [%r0], %r2;";
+    for thread in [0, 3, 40, 95] {
+        for order in [Order::Forward, Order::Reverse] {
+            for array in ["tile", "global_smem"] {
+                let found = severities(array, &reader(thread, store), 96, order);
+                assert!(found.contains(&Severity::Error), "{array}, {thread}, {order:?}: {found:?}");
+            }
+        }
+    }
+    assert!(severities("tile", &reader(0, store), 32, Order::Forward).contains(&Severity::Error), "one warp");
+    let bytes = reader(0, store).replace(".shared.u32", ".shared.u8");
+    assert!(severities("tile", &bytes, 96, Order::Forward).contains(&Severity::Error), "bytes");
+    let fenced = reader(0, &format!("membar.cta; {store}"));
+    assert!(
+        severities("tile", &fenced, 96, Order::Forward).contains(&Severity::Error),
+        "all readers are kept"
+    );
+    let ordered = reader(0, &format!("bar.sync 0; {store}"));
+    assert!(!severities("tile", &ordered, 96, Order::Forward).contains(&Severity::Error), "a barrier");
+    let warp = reader(0, &format!("bar.warp.sync -1; {store}"));
+    assert_eq!(severities("tile", &warp, 32, Order::Forward), [], "a barrier of the warp");
+    assert!(severities("tile", &warp, 64, Order::Forward).contains(&Severity::Error), "two warps");
+    // An atomic of the thread that read does not order the atomics of others after the read.
+    let atomic = reader(0, "atom.shared.add.u32 %r4, [%r0], 1;");
+    assert!(severities("tile", &atomic, 64, Order::Forward).contains(&Severity::Error), "atomics");
 }
