@@ -24,15 +24,26 @@ def tensors(*shapes, dtype=torch.float16, seed=0):
     return [torch.randn(shape, generator=generator).to(dtype) for shape in shapes]
 
 
-def exact(q, k, v, causal=False, scale=None):
+def exact(q, k, v, causal=False, scale=None, window=-1, softcap=0.0, sinks=None, slopes=None):
     """In double precision, with the mask aligned at the last key."""
     q, k, v = (one.double() for one in (q, k, v))
     group = q.shape[1] // k.shape[1]
     k, v = (one.repeat_interleave(group, dim=1) for one in (k, v))
     scores = q @ k.transpose(-1, -2) * (scale or q.shape[-1] ** -0.5)
+    place = torch.arange(q.shape[2])[:, None] + k.shape[2] - q.shape[2]
+    distance = (place - torch.arange(k.shape[2])).abs()
+    if softcap:
+        scores = softcap * torch.tanh(scores / softcap)
+    if slopes is not None:
+        scores = scores - slopes.double()[:, None, None] * distance
+    if window >= 0:
+        scores = scores.masked_fill(torch.arange(k.shape[2]) < place - window, float("-inf"))
     if causal:
         seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril(k.shape[2] - q.shape[2])
         scores = scores.masked_fill(~seen, float("-inf"))
+    if sinks is not None:
+        scores = torch.cat([scores, sinks.double()[None, :, None, None].expand(*scores.shape[:3], 1)], -1)
+        v = torch.cat([v, torch.zeros_like(v[:, :, :1])], 2)
     return torch.softmax(scores, -1) @ v, torch.logsumexp(scores, -1)
 
 
@@ -50,6 +61,19 @@ def test_values_are_close_to_double_precision(dtype, causal, heads, kv_heads, qu
     out, lse = attention(q, k, v, causal=causal, return_lse=True)
     expected, expected_lse = exact(q, k, v, causal)
     assert out.dtype == dtype and out.shape == q.shape
+    close(out, expected)
+    torch.testing.assert_close(lse.double(), expected_lse, atol=0.1, rtol=0.0)
+
+
+@pytest.mark.parametrize("queries", [1, 50])
+@pytest.mark.parametrize("rare", ["window", "softcap", "sinks", "window and sinks", "softcap and window", "alibi"])
+def test_windows_soft_caps_sinks_and_alibi(rare, queries):
+    q, k, v = tensors((1, 4, queries, 64), (1, 2, 100, 64), (1, 2, 100, 64), dtype=torch.bfloat16)
+    window, softcap = 30 if "window" in rare else -1, 1.5 if "softcap" in rare else 0.0
+    sinks = torch.tensor([0.0, 2.0, 4.0, -1.0]) if "sinks" in rare else None
+    slopes = torch.tensor([0.5, 0.25, 0.125, 0.0625]) if rare == "alibi" else None
+    out, lse = attention(q, k, v, causal=True, window=(window, -1), softcap=softcap, sinks=sinks, alibi_slopes=slopes, return_lse=True)
+    expected, expected_lse = exact(q, k, v, True, None, window, softcap, sinks, slopes)
     close(out, expected)
     torch.testing.assert_close(lse.double(), expected_lse, atol=0.1, rtol=0.0)
 
@@ -114,11 +138,11 @@ def test_it_stands_in_for_pytorchs():
 def test_the_operators_follow_pytorchs_rules():
     q, k, v = tensors((1, 2, 16, 64), (1, 2, 16, 64), (1, 2, 16, 64))
     empty = torch.empty(0)
-    arguments = (q, k, v, empty, empty, empty, True, 0.0, "block", True, "float16", True)
+    arguments = (q, k, v, empty, empty, empty, True, 0.0, "block", True, "float16", -1, -1, 0.0, empty, empty, True)
     torch.library.opcheck(torch.ops.warpproof.attention, arguments)
     starts = torch.tensor([0, 16], dtype=torch.int32)
     packed = [one[0].transpose(0, 1) for one in (q, k, v)]
-    torch.library.opcheck(torch.ops.warpproof.attention_varlen, (*packed, starts, starts, 16, 16, True, 0.0, "head", False))
+    torch.library.opcheck(torch.ops.warpproof.attention_varlen, (*packed, starts, starts, 16, 16, True, 0.0, "head", False, -1, -1, 0.0, empty, empty))
 
 
 def test_it_compiles_to_one_graph():

@@ -212,7 +212,15 @@ impl Release<'_> {
         // The library is next to the program in the wheel, so the program does not contain it.
         self.cargo(
             arch,
-            &["--package", "warpproof", "--package", "warpproof-driver", "--no-default-features"],
+            &[
+                "--package",
+                "warpproof",
+                "--package",
+                "warpproof-driver",
+                "--package",
+                "warpproof-attention",
+                "--no-default-features",
+            ],
         )?;
         for (file, name) in wheel::PROGRAMS {
             copy(&output.join(file), &built.wheel.join(name))?;

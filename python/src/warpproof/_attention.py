@@ -41,6 +41,12 @@ class _Request(ctypes.Structure):
         ("softmax_scale", c_float),
         ("output", c_uint32),
         ("smooth_keys", c_uint32),
+        ("window", c_uint32),
+        ("window_left", c_uint32),
+        ("window_right", c_uint32),
+        ("softcap", c_float),
+        ("sinks", c_uint32),
+        ("alibi", c_uint32),
     ]
 
 
@@ -63,6 +69,8 @@ class _Arguments(ctypes.Structure):
         ("key_starts", c_uint64),
         ("workspace", c_uint64),
         ("workspace_bytes", c_uint64),
+        ("sinks", c_uint64),
+        ("slopes", c_uint64),
     ]
 
 
@@ -84,6 +92,11 @@ class Request:
     lse: bool
     softmax_scale: float
     smooth_keys: bool
+    #: Keys before and after a query's own place; -1: all.
+    window: tuple[int, int]
+    softcap: float
+    sinks: bool
+    alibi: bool
 
 
 @dataclass(frozen=True)
@@ -122,6 +135,7 @@ class Prepared:
     """A request that is ready to run in the context that was current when it was made."""
 
     def __init__(self, request: Request) -> None:
+        left, right = request.window
         packed = _Request(
             ctypes.sizeof(_Request),
             request.batch,
@@ -138,6 +152,12 @@ class Prepared:
             request.softmax_scale,
             OUTPUTS[request.output],
             request.smooth_keys,
+            (left >= 0) | (right >= 0) << 1,
+            max(left, 0),
+            max(right, 0),
+            request.softcap,
+            request.sinks,
+            request.alibi,
         )
         self._handle = c_void_p()
         _check(library().wpa_create(byref(packed), byref(self._handle)))
@@ -153,6 +173,8 @@ class Prepared:
         scales: tuple[int, int, int] = (0, 0, 0),
         lse: int = 0,
         starts: tuple[int, int] = (0, 0),
+        sinks: int = 0,
+        slopes: int = 0,
         workspace: int = 0,
         stream: int = 0,
     ) -> None:
@@ -168,5 +190,7 @@ class Prepared:
             *starts,
             workspace,
             self.workspace,
+            sinks,
+            slopes,
         )
         _check(library().wpa_run(self._handle, byref(arguments), c_void_p(stream)))

@@ -40,6 +40,10 @@ def attention(
     scales: str = "block",
     smooth_keys: bool = True,
     out_dtype: torch.dtype | None = None,
+    window: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    sinks: torch.Tensor | None = None,
+    alibi_slopes: torch.Tensor | None = None,
     return_lse: bool = False,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """softmax(scale · q kᵀ) v.
@@ -50,8 +54,13 @@ def attention(
     scale: factor of the scores [default: 1/sqrt(head_dim)].
     q_scale, k_scale, v_scale: of codes, float32: [batch, heads], or [batch, heads, blocks of 64 rows].
     scales: how values are quantized: with one scale for each `head`, or for each `block` of 64 rows.
-    smooth_keys: of values: subtract the mean of each channel of K first, which makes its codes more precise.
+    smooth_keys: of values: subtract the mean of each channel of K first, which makes its codes more precise. Not used with softcap and sinks,
+        which depend on the scores themselves.
     out_dtype: float16 or bfloat16 [default: that of q; float16 for codes].
+    window: how many keys before and after its own place a query sees; -1: all. The place of query i is key i + keys - queries.
+    softcap: not 0: scores become softcap · tanh(score / softcap).
+    sinks: float32 [heads]: a logit of each head that joins the sum of the softmax, without a value.
+    alibi_slopes: float32 [heads]: the slope times the distance of key and query is subtracted from each score.
     return_lse: also return the log-sum-exp of each row, float32 [batch, heads, rows].
     """
     empty = torch.empty(0, device=q.device)
@@ -65,6 +74,10 @@ def attention(
         scales,
         smooth_keys,
         _output(q, out_dtype),
+        *window,
+        softcap,
+        empty if sinks is None else sinks,
+        empty if alibi_slopes is None else alibi_slopes,
         return_lse,
     )
     return (out, lse) if return_lse else out
@@ -83,6 +96,10 @@ def attention_varlen(
     scale: float | None = None,
     scales: str = "block",
     smooth_keys: bool = True,
+    window: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    sinks: torch.Tensor | None = None,
+    alibi_slopes: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Attention of sequences of different lengths: the output, and the log-sum-exp [batch, heads, max_seqlen_q].
 
@@ -90,6 +107,7 @@ def attention_varlen(
     cu_seqlens_q, cu_seqlens_k: int32 [batch + 1]: rows before each sequence, and all rows.
     The log-sum-exp behind the end of a sequence is 0. The other arguments are those of `attention`.
     """
+    empty = torch.empty(0, device=q.device)
     return torch.ops.warpproof.attention_varlen(  # type: ignore[no-any-return]
         q,
         k,
@@ -102,6 +120,10 @@ def attention_varlen(
         0.0 if scale is None else scale,
         scales,
         smooth_keys,
+        *window,
+        softcap,
+        empty if sinks is None else sinks,
+        empty if alibi_slopes is None else alibi_slopes,
     )
 
 
@@ -259,6 +281,17 @@ def _expect(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, dimensions: int) 
         raise TypeError(f"q, k and v have the types {q.dtype}, {k.dtype} and {v.dtype}; expected one of {', '.join(INPUTS)} for all")
 
 
+def _outputs(q: torch.Tensor, dtype: torch.dtype, lse: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.empty(q.shape, dtype=dtype, device=q.device), torch.empty(lse, dtype=torch.float32, device=q.device)
+
+
+def _of_heads(heads: int, sinks: torch.Tensor, slopes: torch.Tensor) -> list[torch.Tensor]:
+    for name, one in (("sinks", sinks), ("alibi_slopes", slopes)):
+        if one.numel() and (one.shape != (heads,) or one.dtype != torch.float32):
+            raise ValueError(f"{name}: expected float32 ({heads},), found {one.dtype} {tuple(one.shape)}")
+    return [sinks.contiguous(), slopes.contiguous()]
+
+
 @torch.library.custom_op("warpproof::attention", mutates_args=())
 def _attention(
     q: torch.Tensor,
@@ -272,6 +305,11 @@ def _attention(
     scales: str,
     smooth_keys: bool,
     out_dtype: str,
+    window_left: int,
+    window_right: int,
+    softcap: float,
+    sinks: torch.Tensor,
+    alibi_slopes: torch.Tensor,
     return_lse: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     _expect(q, k, v, 4)
@@ -299,16 +337,23 @@ def _attention(
         lengths_on_device=False,
         lse=return_lse,
         softmax_scale=scale,
-        smooth_keys=smooth_keys and values,
+        smooth_keys=smooth_keys and values and not (softcap or sinks.numel()),
+        window=(window_left, window_right),
+        softcap=softcap,
+        sinks=sinks.numel() > 0,
+        alibi=alibi_slopes.numel() > 0,
     )
+    of_heads = _of_heads(heads, sinks, alibi_slopes)
     inputs = [_aligned(one) for one in (q, k, v)]
-    out, lse = _fake(q, k, v, q_scale, k_scale, v_scale, causal, scale, scales, smooth_keys, out_dtype, return_lse)
-    with _device([*inputs, out, lse, *given]) as device:
+    out, lse = _outputs(q, getattr(torch, out_dtype), q.shape[:3] if return_lse else (0,))
+    with _device([*inputs, out, lse, *given, *of_heads]) as device:
         prepared = _prepared(request, device.name)
         prepared.run(
             *(Tensor(device.address(one), tuple(one.stride()[:3])) for one in (*inputs, out)),  # type: ignore[arg-type]
             scales=tuple(device.address(one) for one in given),  # type: ignore[arg-type]
             lse=device.address(lse),
+            sinks=device.address(of_heads[0]),
+            slopes=device.address(of_heads[1]),
             workspace=device.workspace(prepared.workspace),
             stream=device.stream,
         )
@@ -340,10 +385,14 @@ def _fake(
     scales: str,
     smooth_keys: bool,
     out_dtype: str,
+    window_left: int,
+    window_right: int,
+    softcap: float,
+    sinks: torch.Tensor,
+    alibi_slopes: torch.Tensor,
     return_lse: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    out = torch.empty(q.shape, dtype=getattr(torch, out_dtype), device=q.device)
-    return out, torch.empty(q.shape[:3] if return_lse else (0,), dtype=torch.float32, device=q.device)
+    return _outputs(q, getattr(torch, out_dtype), q.shape[:3] if return_lse else (0,))
 
 
 @torch.library.custom_op("warpproof::attention_varlen", mutates_args=())
@@ -359,6 +408,11 @@ def _varlen(
     scale: float,
     scales: str,
     smooth_keys: bool,
+    window_left: int,
+    window_right: int,
+    softcap: float,
+    sinks: torch.Tensor,
+    alibi_slopes: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     _expect(q, k, v, 3)
     starts = [cu_seqlens_q, cu_seqlens_k]
@@ -381,19 +435,24 @@ def _varlen(
         lengths_on_device=True,
         lse=True,
         softmax_scale=scale,
-        smooth_keys=smooth_keys,
+        smooth_keys=smooth_keys and not (softcap or sinks.numel()),
+        window=(window_left, window_right),
+        softcap=softcap,
+        sinks=sinks.numel() > 0,
+        alibi=alibi_slopes.numel() > 0,
     )
+    of_heads = _of_heads(q.shape[1], sinks, alibi_slopes)
     inputs = [_aligned(one) for one in (q, k, v)]
-    out, lse = _varlen_fake(
-        q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, causal, scale, scales, smooth_keys
-    )
+    out, lse = _outputs(q, q.dtype, (batch, q.shape[1], max_seqlen_q))
     lse.zero_()
     starts = [one.contiguous() for one in starts]
-    with _device([*inputs, out, lse, *starts]) as device:
+    with _device([*inputs, out, lse, *starts, *of_heads]) as device:
         prepared = _prepared(request, device.name)
         prepared.run(
             *(Tensor(device.address(one), (0, one.stride(1), one.stride(0))) for one in (*inputs, out)),
             lse=device.address(lse),
+            sinks=device.address(of_heads[0]),
+            slopes=device.address(of_heads[1]),
             starts=tuple(device.address(one) for one in starts),  # type: ignore[arg-type]
             workspace=device.workspace(prepared.workspace),
             stream=device.stream,
@@ -414,9 +473,13 @@ def _varlen_fake(
     scale: float,
     scales: str,
     smooth_keys: bool,
+    window_left: int,
+    window_right: int,
+    softcap: float,
+    sinks: torch.Tensor,
+    alibi_slopes: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    lse = torch.empty((cu_seqlens_q.shape[0] - 1, q.shape[1], max_seqlen_q), dtype=torch.float32, device=q.device)
-    return torch.empty(q.shape, dtype=q.dtype, device=q.device), lse
+    return _outputs(q, q.dtype, (cu_seqlens_q.shape[0] - 1, q.shape[1], max_seqlen_q))
 
 
 def _no_gradient(*_: Any) -> Any:

@@ -41,6 +41,7 @@ pub(super) fn crates(archs: &[Arch]) -> Result<Vec<Crate>, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["tree", "--locked", "--package", "warpproof", "--package", "warpproof-driver"])
+        .args(["--package", "warpproof-attention"])
         .args(["--edges", "normal,build", "--prefix", "depth", "--format", "\t{p}\t{l}\t{r}\t"])
         .args(archs.iter().flat_map(|arch| ["--target".to_owned(), arch.triple()]))
         .current_dir(root())
