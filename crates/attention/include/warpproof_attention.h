@@ -86,7 +86,7 @@ wpa_status wpa_create(const wpa_request *request, wpa_attention **attention);
 size_t wpa_workspace_bytes(const wpa_attention *attention);
 /* Codes must be finite, and scales positive and finite. `stream` is a CUstream or cudaStream_t of the context of wpa_create. */
 wpa_status wpa_run(const wpa_attention *attention, const wpa_arguments *arguments, void *stream);
-/* Wait for runs of it first. */
+/* Runs that a stream has not executed yet are not affected. Modules stay loaded until the context ends. */
 void wpa_destroy(wpa_attention *attention);
 /* The message of this thread's last call that failed; valid until the thread's next call. */
 const char *wpa_last_error(void);

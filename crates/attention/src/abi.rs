@@ -304,7 +304,7 @@ pub unsafe extern "C" fn wpa_run(prepared: *const Prepared, from: *const CArgume
     })
 }
 
-/// Frees what [`wpa_create`] made. Runs that a stream has not executed yet must be waited for first.
+/// Frees what [`wpa_create`] made. Runs that a stream has not executed yet are not affected.
 ///
 /// # Safety
 ///

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_int, c_void};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Mutex, PoisonError};
 
 use cudarc::driver::{result, sys};
 use sys::CUdevice_attribute as Attribute;
@@ -16,7 +16,7 @@ use crate::image::Entry;
 
 /// Every function that this file calls. A library that lacks one is rejected before the first call: the binding panics at a
 /// missing function.
-const FUNCTIONS: [&str; 11] = [
+const FUNCTIONS: [&str; 10] = [
     "cuCtxGetCurrent",
     "cuCtxGetDevice",
     "cuDeviceGetAttribute",
@@ -27,7 +27,6 @@ const FUNCTIONS: [&str; 11] = [
     "cuLaunchKernel",
     "cuModuleGetFunction",
     "cuModuleLoadDataEx",
-    "cuModuleUnload",
 ];
 
 /// The oldest driver, as `cuDriverGetVersion` gives it: that of CUDA 12.0. Drivers of one major version load machine code of all
@@ -48,37 +47,26 @@ pub(crate) struct Current {
     pub(crate) multiprocessors: u32,
 }
 
-/// A loaded module. It is unloaded when the last plan that uses it is dropped.
-#[derive(Debug)]
-pub(crate) struct Module {
-    handle: sys::CUmodule,
+/// A kernel, in a module that stays loaded until its context ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Function {
+    handle: sys::CUfunction,
 }
 
 // SAFETY: a handle of the driver may be used in every thread; all use of it here is through calls of the driver, which are
 // thread-safe.
-unsafe impl Send for Module {}
-// SAFETY: as above.
-unsafe impl Sync for Module {}
-
-impl Drop for Module {
-    fn drop(&mut self) {
-        // SAFETY: the handle was created by the driver and is destroyed once. If its context was destroyed before, or the
-        // process ends, the driver returns an error, which has no consequence.
-        let _lost = unsafe { result::module::unload(self.handle) };
-    }
-}
-
-/// A kernel of a module.
-#[derive(Clone, Debug)]
-pub(crate) struct Function {
-    _loaded: Arc<Module>,
-    handle: sys::CUfunction,
-}
-
-// SAFETY: as for `Module`, which it keeps loaded.
 unsafe impl Send for Function {}
 // SAFETY: as above.
 unsafe impl Sync for Function {}
+
+/// A loaded module.
+#[derive(Clone, Copy, Debug)]
+struct Module {
+    handle: sys::CUmodule,
+}
+
+// SAFETY: as for `Function`.
+unsafe impl Send for Module {}
 
 fn failed(function: &str) -> impl Fn(result::DriverError) -> Error + '_ {
     move |error| {
@@ -143,17 +131,20 @@ impl Current {
         })
     }
 
-    /// The module with these kernels, loaded once per context.
-    pub(crate) fn module(&self, entry: &Entry) -> Result<Arc<Module>, Error> {
-        static LOADED: Mutex<BTreeMap<(usize, &str), Weak<Module>>> = Mutex::new(BTreeMap::new());
+    /// The kernels of these steps. Their module is loaded once per context, and stays loaded: launches may still be running when
+    /// the last plan that uses it is dropped.
+    pub(crate) fn functions(&self, entry: &Entry, steps: &[Step]) -> Result<Vec<(Step, Function)>, Error> {
+        static LOADED: Mutex<BTreeMap<(usize, &str), Module>> = Mutex::new(BTreeMap::new());
         let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (self.context, entry.name);
-        if let Some(module) = loaded.get(&key).and_then(Weak::upgrade) {
-            return Ok(module);
+        let all = |module: Module| steps.iter().map(|step| Ok((*step, Function::new(module, step.kernel)?))).collect();
+        // A context that ended can have the same address: its modules are gone.
+        if let Some(found) = loaded.get(&key).and_then(|module| all(*module).ok()) {
+            return Ok(found);
         }
-        let module = Arc::new(self.load(entry)?);
-        loaded.insert(key, Arc::downgrade(&module));
-        Ok(module)
+        let module = self.load(entry)?;
+        loaded.insert(key, module);
+        all(module)
     }
 
     /// Loads machine code on the devices that it is for, and PTX elsewhere, which the driver compiles.
@@ -197,16 +188,16 @@ impl Module {
 
 impl Function {
     /// The kernel with this name. Its blocks get as much of the L1 cache as shared memory as they can use.
-    pub(crate) fn new(module: &Arc<Module>, name: &str) -> Result<Function, Error> {
+    fn new(module: Module, name: &str) -> Result<Function, Error> {
         let text = CString::new(name).map_err(|_| Error::Invalid("a kernel's name has a zero byte".to_owned()))?;
-        // SAFETY: the module is loaded, and the function keeps it loaded.
+        // SAFETY: the handle is the driver's. Of a module that is gone it returns an error.
         let handle = unsafe { result::module::get_function(module.handle, text) }
             .map_err(failed("cuModuleGetFunction"))?;
         let carveout = FunctionAttribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
         // SAFETY: the function is the driver's. The value is a percentage.
         unsafe { result::function::set_function_attribute(handle, carveout, 100) }
             .map_err(failed("cuFuncSetAttribute"))?;
-        Ok(Function { _loaded: module.clone(), handle })
+        Ok(Function { handle })
     }
 
     /// Launches on a stream, with one parameter of these bytes.

@@ -83,7 +83,7 @@ pub struct Prepared {
     attention: Vec<(Step, Function)>,
     /// Of Q, K and V, if they are values.
     quantizers: Option<[Stage; 3]>,
-    unsmooth: Option<(Unsmooth, Function)>,
+    unsmooth: Option<(Vec<(Step, Function)>, Unsmooth)>,
     /// Offsets in the workspace.
     attention_workspace: u64,
     lse: u64,
@@ -118,7 +118,7 @@ impl Prepared {
         let plans = catalog::plans(request, &device).map_err(refused)?;
         let found = plans.into_iter().find_map(|plan| Some((image::find(&Kernels::of(&plan).name())?, plan)));
         let (entry, plan) = found.ok_or_else(|| absent(&problem))?;
-        let attention = functions(&current.module(&entry)?, &plan.steps)?;
+        let attention = current.functions(&entry, &plan.steps)?;
 
         let mut layout = Layout::default();
         let attention_workspace = layout.add(plan.workspace);
@@ -132,8 +132,7 @@ impl Prepared {
             let unsmooth = Unsmooth::new(&plan).map_err(refused)?;
             let entry =
                 image::find(&Kernels::of_unsmooth(&unsmooth).name()).ok_or_else(|| absent(&problem))?;
-            let function = Function::new(&current.module(&entry)?, unsmooth.step.kernel)?;
-            Some((unsmooth, function))
+            Some((current.functions(&entry, &[unsmooth.step])?, unsmooth))
         } else {
             None
         };
@@ -180,7 +179,7 @@ impl Prepared {
         let parameter = self.params(arguments, codes);
         // SAFETY: by the caller; the parameter is the one of the plan's kernels.
         unsafe { launch(&self.attention, stream, &parameter)? };
-        if let (Some((unsmooth, function)), Some([_, keys, _])) = (&self.unsmooth, &self.quantizers) {
+        if let (Some((steps, unsmooth)), Some([_, keys, _])) = (&self.unsmooth, &self.quantizers) {
             let at = UnsmoothAddresses {
                 q: (codes[0].tensor.address, codes[0].scales),
                 mean: arguments.workspace.saturating_add(keys.mean),
@@ -190,7 +189,7 @@ impl Prepared {
             let parameter =
                 unsmooth.params(&at).map_err(|error: RunError<Error>| Error::Invalid(error.to_string()))?;
             // SAFETY: by the caller; the parameter is the one of this kernel.
-            unsafe { function.launch(&unsmooth.step, stream, &parameter)? };
+            unsafe { launch(steps, stream, &parameter)? };
         }
         Ok(())
     }
@@ -280,7 +279,7 @@ fn stages(
         let plan = Quantizer::new(&quantize, device).map_err(refused)?;
         let entry = image::find(&Kernels::of_quantizer(&plan).name()).ok_or_else(|| absent(problem))?;
         Ok::<_, Error>(Stage {
-            steps: functions(&current.module(&entry)?, &plan.steps)?,
+            steps: current.functions(&entry, &plan.steps)?,
             codes: layout.add(rows.elements()),
             scales: layout.add(plan.scales() * size_of::<f32>()),
             mean: layout.add(plan.mean() * size_of::<f32>()),
@@ -312,10 +311,6 @@ impl Stage {
         let codes = Tensor { address: params.codes, strides: params.code_strides };
         (params.bytes(), Operand { tensor: codes, scales: params.scales })
     }
-}
-
-fn functions(module: &std::sync::Arc<crate::cuda::Module>, steps: &[Step]) -> Result<Vec<(Step, Function)>, Error> {
-    steps.iter().map(|step| Ok((*step, Function::new(module, step.kernel)?))).collect()
 }
 
 /// Launches one kernel after the other.

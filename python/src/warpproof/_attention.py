@@ -135,6 +135,7 @@ class Prepared:
     """A request that is ready to run in the context that was current when it was made."""
 
     def __init__(self, request: Request) -> None:
+        self._handle = c_void_p()
         left, right = request.window
         packed = _Request(
             ctypes.sizeof(_Request),
@@ -159,9 +160,13 @@ class Prepared:
             request.sinks,
             request.alibi,
         )
-        self._handle = c_void_p()
         _check(library().wpa_create(byref(packed), byref(self._handle)))
         self.workspace: int = library().wpa_workspace_bytes(self._handle)
+
+    def __del__(self) -> None:
+        # At the end of the interpreter the module may be gone.
+        if self._handle and library is not None:
+            library().wpa_destroy(self._handle)
 
     def run(
         self,
