@@ -1,5 +1,8 @@
 """Findings in Triton kernels whose threads hold the same elements: none, or a note that says why."""
 
+import sys
+import types
+
 import numpy as np
 import pytest
 
@@ -133,3 +136,43 @@ def test_a_buffer_is_read_after_a_barrier():
 def test_an_array_has_the_name_of_the_parameter():
     with pytest.raises(warpproof.KernelError, match="`out`"):
         findings(beyond, 64, 4)
+
+
+@triton.jit
+def through_addresses(addresses, out, N: tl.constexpr):
+    i = tl.arange(0, N)
+    first = tl.load(addresses).to(tl.pointer_type(tl.float32))
+    second = tl.load(addresses + 1).to(tl.pointer_type(tl.float32))
+    tl.store(second + i, tl.load(first + i) + 1)
+    tl.store(out, tl.load(addresses + 2))
+
+
+class Tensor:
+    """What the package needs of PyTorch's tensors."""
+
+    device = types.SimpleNamespace(type="cpu")
+
+    def __init__(self, array):
+        self.array = array
+
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+    def untyped_storage(self):
+        return self
+
+    def nbytes(self):
+        return self.array.nbytes
+
+
+def test_tensors_whose_addresses_are_in_an_array_are_copied(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(Tensor=Tensor))
+    first, second = Tensor(np.arange(16, dtype=np.float32)), Tensor(np.zeros(16, np.float32))
+    addresses = np.array([first.data_ptr(), second.data_ptr(), 1 << 40], np.int64)
+    before, out = addresses.copy(), np.zeros(1, np.int64)
+    with warpproof.check() as report:
+        through_addresses[(1,)](addresses, out, 16)
+    assert not report.findings
+    assert (second.array == first.array + 1).all()
+    # The program's addresses stay, and a number that is not the address of a tensor is passed on.
+    assert (addresses == before).all() and out[0] == 1 << 40

@@ -7,6 +7,9 @@ use crate::api::In;
 /// An opaque handle in C: a pointer that is never dereferenced.
 pub type Handle = *mut c_void;
 
+/// A host function, which gets the argument that the program passed with it.
+pub type HostFunction = unsafe extern "C" fn(*mut c_void);
+
 /// A `CUresult` other than `CUDA_SUCCESS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error(pub u32);
@@ -306,7 +309,31 @@ pub struct SetNode {
 #[derive(Clone, Copy, Debug)]
 pub struct HostNode {
     /// Function to call.
-    pub function: Option<unsafe extern "C" fn(*mut c_void)>,
+    pub function: Option<HostFunction>,
     /// Argument of the call.
     pub data: *mut c_void,
+}
+
+/// `CUDA_MEM_ALLOC_NODE_PARAMS`: properties of a pool, then the allocation.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AllocationNode {
+    /// `CUmemAllocationType`.
+    pub kind: u32,
+    /// `CUmemAllocationHandleType`; must be 0.
+    pub handles: u32,
+    /// `CUmemLocationType`.
+    pub location: u32,
+    /// The device, if the location is one.
+    pub device: i32,
+    /// Security attributes of Windows, size, usage and reserved bytes of the pool; ignored.
+    pub rest: [u64; 9],
+    /// Devices that may access the memory; ignored, because all may.
+    pub access: usize,
+    /// Number of these devices.
+    pub access_count: usize,
+    /// Bytes.
+    pub size: usize,
+    /// The address, which is an output.
+    pub address: u64,
 }

@@ -18,12 +18,14 @@ pub struct Visible {
     pub pool: Option<u64>,
     /// Its default pool, created on first use.
     pub default_pool: Option<u64>,
+    /// High-water marks of the bytes that graphs use and reserve.
+    pub graph_most: [u64; 2],
 }
 
 impl Visible {
     /// An unused device.
     pub fn new(model: &'static Device) -> Visible {
-        Visible { model, clock_ps: 0, used: 0, pool: None, default_pool: None }
+        Visible { model, clock_ps: 0, used: 0, pool: None, default_pool: None, graph_most: [0; 2] }
     }
 
     /// Bytes of memory.

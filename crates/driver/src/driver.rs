@@ -12,12 +12,13 @@ use warpproof_sim::memory::Heap;
 use crate::abi::{Answer, Error};
 use crate::context::{Context, Primary};
 use crate::device::Visible;
-use crate::graph::{Capture, Executable, Graph};
+use crate::graph::{Capture, Executable, Graph, Object};
 use crate::memory::{Allocation, Pool};
 use crate::module::{Function, Link, Module};
 use crate::report::Reporter;
 use crate::settings::Settings;
 use crate::stream::{Event, Stream, Target};
+use crate::work::Calls;
 
 /// Base of device memory: far from where Linux places programs, libraries and stacks.
 const DEVICE_MEMORY: u64 = 0x1000_0000_0000;
@@ -29,8 +30,8 @@ const HANDLES: u64 = 0x5750_0000_0000;
 pub struct Driver {
     /// Settings from the environment.
     pub settings: Settings,
-    /// Whether `cuInit` was called.
-    pub initialized: bool,
+    /// The process that called `cuInit`.
+    pub initialized: Option<u32>,
     /// The software GPU.
     pub gpu: SharedDevice,
     /// The devices visible to programs.
@@ -59,6 +60,10 @@ pub struct Driver {
     pub graphs: BTreeMap<u64, Graph>,
     /// Executable graphs.
     pub executables: BTreeMap<u64, Executable>,
+    /// Objects of the program that graphs may keep.
+    pub objects: BTreeMap<u64, Object>,
+    /// Destructors of objects that have no references left; called when the lock is released.
+    pub due: Calls,
     /// Findings and messages.
     pub report: Reporter,
     /// The streams of kernels that run now.
@@ -114,7 +119,7 @@ impl Driver {
         Driver {
             report: Reporter::new(&settings),
             settings,
-            initialized: false,
+            initialized: None,
             gpu: SharedDevice::new(gpu),
             devices,
             contexts: BTreeMap::new(),
@@ -129,6 +134,8 @@ impl Driver {
             captures: BTreeMap::new(),
             graphs: BTreeMap::new(),
             executables: BTreeMap::new(),
+            objects: BTreeMap::new(),
+            due: Calls::new(),
             running: Vec::new(),
             borrowers: 0,
             next: HANDLES,
@@ -137,7 +144,11 @@ impl Driver {
 
     /// `cuInit`.
     pub fn init(&mut self) -> Answer {
-        if !self.initialized {
+        let process = std::process::id();
+        if self.initialized.is_some_and(|parent| parent != process) {
+            return Err(Error::NOT_INITIALIZED);
+        }
+        if self.initialized.is_none() {
             for doubt in std::mem::take(&mut self.settings.doubts) {
                 self.report.say(&doubt);
             }
@@ -145,7 +156,7 @@ impl Driver {
         if self.devices.is_empty() {
             return Err(Error::NO_DEVICE);
         }
-        self.initialized = true;
+        self.initialized = Some(process);
         Ok(())
     }
 
@@ -169,8 +180,24 @@ impl Driver {
         self.next
     }
 
-    /// Whether `cuInit` was called.
+    /// Whether this process called `cuInit`. As with NVIDIA's driver, a fork of a process that did cannot use CUDA.
     pub fn ready(&self) -> Answer {
-        if self.initialized { Ok(()) } else { Err(Error::NOT_INITIALIZED) }
+        if self.initialized == Some(std::process::id()) { Ok(()) } else { Err(Error::NOT_INITIALIZED) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fork_of_a_process_that_uses_cuda_cannot_use_it() {
+        let mut driver = Driver::new(Settings::from_env());
+        assert_eq!(driver.ready(), Err(Error::NOT_INITIALIZED));
+        assert_eq!(driver.init(), Ok(()));
+        assert_eq!(driver.ready(), Ok(()));
+        driver.initialized = driver.initialized.map(|process| process + 1);
+        assert_eq!(driver.ready(), Err(Error::NOT_INITIALIZED));
+        assert_eq!(driver.init(), Err(Error::NOT_INITIALIZED));
     }
 }

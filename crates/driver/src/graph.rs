@@ -1,11 +1,12 @@
 //! Graphs: constructed or captured, instantiated, launched.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use crate::abi::{Answer, Error};
 use crate::driver::Driver;
 use crate::stream::Target;
-use crate::work::Work;
+use crate::work::{HostCall, Work};
 
 /// A node.
 #[derive(Clone, Debug)]
@@ -14,8 +15,17 @@ pub struct Node {
     pub work: Work,
     /// The nodes it depends on.
     pub after: Vec<u64>,
-    /// The graph that a child node was created from.
+    /// The graph that a child node owns: a copy of the one it was created from.
     pub child: Option<u64>,
+    /// Addresses of its arguments, for the program that reads its parameters.
+    pub shown: Vec<usize>,
+}
+
+impl Node {
+    /// A node without a child graph.
+    pub fn new(work: Work, after: Vec<u64>) -> Node {
+        Node { work, after, child: None, shown: Vec::new() }
+    }
 }
 
 /// A graph: nodes in the order of insertion.
@@ -23,6 +33,23 @@ pub struct Node {
 pub struct Graph {
     /// The nodes.
     pub nodes: BTreeMap<u64, Node>,
+    /// References to objects of the program.
+    pub objects: BTreeMap<u64, u32>,
+    /// Whether a child node owns it.
+    pub embedded: bool,
+    /// The graph it is a copy of, if any.
+    pub original: Option<u64>,
+    /// Its nodes by the nodes that they are copies of.
+    pub copies: BTreeMap<u64, u64>,
+}
+
+/// An object of the program with a reference count: graphs keep it, and its destructor is called when no reference is left.
+#[derive(Clone, Copy, Debug)]
+pub struct Object {
+    /// The destructor.
+    pub destructor: HostCall,
+    /// The number of references.
+    pub references: u32,
 }
 
 /// An executable graph: its work in an order that respects the edges.
@@ -32,13 +59,20 @@ pub struct Executable {
     pub steps: Vec<(u64, Work)>,
     /// `cuGraphInstantiateWithFlags`.
     pub flags: u64,
+    /// References to objects of the program.
+    pub objects: BTreeMap<u64, u32>,
 }
+
+/// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`.
+const AUTO_FREE: u64 = 1;
 
 /// An active capture.
 #[derive(Clone, Debug)]
 pub struct Capture {
-    /// The nodes captured so far.
-    pub graph: Graph,
+    /// The graph that receives the nodes.
+    pub graph: u64,
+    /// Whether the graph existed before.
+    pub existing: bool,
     /// The stream in which it began.
     pub origin: u64,
     /// The context.
@@ -51,8 +85,10 @@ pub struct Capture {
     pub invalid: bool,
     /// The thread in which it began.
     pub thread: std::thread::ThreadId,
-    /// The existing graph that receives the nodes, if any.
-    pub into: Option<u64>,
+    /// The last nodes that the program asked for; they stay valid until it asks again.
+    pub shown: Vec<usize>,
+    /// The data of their edges, all default.
+    pub edges: Vec<u64>,
 }
 
 impl Graph {
@@ -88,14 +124,33 @@ impl Graph {
         self.nodes.iter().flat_map(|(to, node)| node.after.iter().map(|from| (*from, *to))).collect()
     }
 
-    /// All work, in order.
-    pub fn works(&self) -> Answer<Vec<Work>> {
-        Ok(self
-            .order()?
-            .iter()
-            .filter_map(|node| self.nodes.get(node))
-            .map(|node| node.work.clone())
-            .collect())
+    /// Whether nodes allocate or free memory. CUDA does not copy such a graph, nor remove nodes or edges from it.
+    pub fn has_memory(&self) -> bool {
+        self.nodes.values().any(|node| matches!(node.work, Work::Allocate(_) | Work::Free(_)))
+    }
+
+    /// The graph in the language of Graphviz.
+    pub fn dot(&self) -> String {
+        let mut text = String::from("digraph dot {\n");
+        for (handle, node) in &self.nodes {
+            let _ = writeln!(text, "\"node_{handle:x}\"[shape=\"record\" label=\"{}\"];", node.work.name());
+        }
+        for (from, to) in self.edges() {
+            let _ = writeln!(text, "\"node_{from:x}\" -> \"node_{to:x}\";");
+        }
+        text.push_str("}\n");
+        text
+    }
+}
+
+/// The memory that allocation nodes of this work reserve.
+fn reserved(work: &Work, bases: &mut BTreeSet<u64>) {
+    match work {
+        Work::Allocate(base) => {
+            bases.insert(*base);
+        }
+        Work::Child(works) => works.iter().for_each(|work| reserved(work, bases)),
+        _ => {}
     }
 }
 
@@ -130,38 +185,161 @@ impl Driver {
         self.graphs.values_mut().find_map(|graph| graph.nodes.get_mut(&handle)).ok_or(Error::INVALID_VALUE)
     }
 
-    /// Adds a node.
-    pub fn add_node(&mut self, graph: u64, work: Work, after: &[u64], child: Option<u64>) -> Answer<u64> {
-        let handle = self.handle();
+    /// Checks that nodes are distinct nodes of a graph, and sorts them.
+    pub fn known_nodes(&mut self, graph: u64, nodes: &[u64]) -> Answer<Vec<u64>> {
         let graph = self.graph(graph)?;
-        let mut unique = after.to_vec();
+        let mut unique = nodes.to_vec();
         unique.sort_unstable();
         unique.dedup();
-        if unique.len() != after.len() || unique.iter().any(|node| !graph.nodes.contains_key(node)) {
-            return Err(Error::INVALID_VALUE);
-        }
-        graph.nodes.insert(handle, Node { work, after: unique, child });
+        let known = unique.len() == nodes.len() && unique.iter().all(|node| graph.nodes.contains_key(node));
+        if known { Ok(unique) } else { Err(Error::INVALID_VALUE) }
+    }
+
+    /// Adds a node.
+    pub fn add_node(&mut self, graph: u64, work: Work, after: &[u64]) -> Answer<u64> {
+        let handle = self.handle();
+        let after = self.known_nodes(graph, after)?;
+        self.graph(graph)?.nodes.insert(handle, Node::new(work, after));
         Ok(handle)
+    }
+
+    /// Adds a node that owns a copy of a graph.
+    pub fn add_child(&mut self, graph: u64, child: u64, after: &[u64]) -> Answer<u64> {
+        self.known_nodes(graph, after)?;
+        self.steps(child)?;
+        let copy = self.copy_graph(child)?;
+        self.graph(copy)?.embedded = true;
+        let node = self.add_node(graph, Work::Child(Vec::new()), after)?;
+        self.node(node)?.child = Some(copy);
+        Ok(node)
+    }
+
+    /// `cuGraphClone`: the copy has nodes of its own, and references to the same objects.
+    pub fn copy_graph(&mut self, source: u64) -> Answer<u64> {
+        let mut graph = self.graph(source)?.clone();
+        if graph.has_memory() {
+            return Err(Error::NOT_SUPPORTED);
+        }
+        let copies: BTreeMap<u64, u64> = graph.nodes.keys().map(|node| (*node, self.handle())).collect();
+        let new = |node: u64| copies.get(&node).copied().unwrap_or(node);
+        let mut nodes = BTreeMap::new();
+        for (handle, mut node) in graph.nodes {
+            node.after.iter_mut().for_each(|before| *before = new(*before));
+            node.shown.clear();
+            if let Some(child) = node.child {
+                let copy = self.copy_graph(child)?;
+                self.graph(copy)?.embedded = true;
+                node.child = Some(copy);
+            }
+            nodes.insert(new(handle), node);
+        }
+        self.retain(&graph.objects);
+        (graph.nodes, graph.copies) = (nodes, copies);
+        (graph.original, graph.embedded) = (Some(source), false);
+        let handle = self.handle();
+        self.graphs.insert(handle, graph);
+        Ok(handle)
+    }
+
+    /// Destroys a graph and the graphs of its child nodes. Destructors of objects are due afterwards.
+    pub fn destroy_graph(&mut self, handle: u64) -> Answer {
+        let graph = self.graphs.remove(&handle).ok_or(Error::INVALID_VALUE)?;
+        for child in graph.nodes.values().filter_map(|node| node.child) {
+            self.destroy_graph(child)?;
+        }
+        self.release_all(&graph.objects);
+        self.release_reserved();
+        Ok(())
+    }
+
+    /// Adds references to objects.
+    fn retain(&mut self, objects: &BTreeMap<u64, u32>) {
+        for (object, count) in objects {
+            if let Some(object) = self.objects.get_mut(object) {
+                object.references = object.references.saturating_add(*count);
+            }
+        }
+    }
+
+    /// Removes references to an object. The destructor of an object without references is due.
+    pub fn release_object(&mut self, handle: u64, count: u32) -> Answer {
+        let object = self.objects.get_mut(&handle).ok_or(Error::INVALID_VALUE)?;
+        object.references = object.references.checked_sub(count).ok_or(Error::INVALID_VALUE)?;
+        if object.references == 0 {
+            self.due.push(object.destructor);
+            self.objects.remove(&handle);
+        }
+        Ok(())
+    }
+
+    /// Removes the references of a graph.
+    pub fn release_all(&mut self, objects: &BTreeMap<u64, u32>) {
+        for (object, count) in objects {
+            // It exists: the graph has references to it.
+            let _ = self.release_object(*object, *count);
+        }
+    }
+
+    /// Frees the memory of allocation nodes that no longer exist, unless the program uses it.
+    pub fn release_reserved(&mut self) {
+        let unused: Vec<u64> =
+            self.memory.iter().filter(|(_, a)| a.live == Some(false)).map(|(base, _)| *base).collect();
+        if unused.is_empty() {
+            return;
+        }
+        let mut needed = BTreeSet::new();
+        for work in self.graphs.values().flat_map(|graph| graph.nodes.values()).map(|node| &node.work) {
+            reserved(work, &mut needed);
+        }
+        for (_, work) in self.executables.values().flat_map(|executable| &executable.steps) {
+            reserved(work, &mut needed);
+        }
+        for base in unused.into_iter().filter(|base| !needed.contains(base)) {
+            // It exists, so this cannot fail.
+            let _ = self.release_memory(base);
+        }
+    }
+
+    /// The work of a graph in order, with the node of each.
+    fn steps(&mut self, graph: u64) -> Answer<Vec<(u64, Work)>> {
+        let graph = self.graph(graph)?.clone();
+        let mut steps = Vec::new();
+        for handle in graph.order()? {
+            let Some(node) = graph.nodes.get(&handle) else { continue };
+            let work = match node.child {
+                Some(child) => Work::Child(self.steps(child)?.into_iter().map(|(_, work)| work).collect()),
+                None => node.work.clone(),
+            };
+            steps.push((handle, work));
+        }
+        Ok(steps)
+    }
+
+    /// References to objects of a graph and of the graphs of its child nodes.
+    fn objects_of(&mut self, graph: u64) -> Answer<BTreeMap<u64, u32>> {
+        let graph = self.graph(graph)?.clone();
+        let mut objects = graph.objects;
+        for child in graph.nodes.values().filter_map(|node| node.child) {
+            for (object, count) in self.objects_of(child)? {
+                *objects.entry(object).or_default() += count;
+            }
+        }
+        Ok(objects)
     }
 
     /// `cuGraphInstantiate`.
     pub fn instantiate(&mut self, graph: u64, flags: u64) -> Answer<u64> {
-        let graph = self.graph(graph)?.clone();
-        let order = graph.order()?;
-        let steps =
-            order.iter().filter_map(|n| graph.nodes.get(n).map(|node| (*n, node.work.clone()))).collect();
+        let (steps, objects) = (self.steps(graph)?, self.objects_of(graph)?);
+        self.retain(&objects);
         let handle = self.handle();
-        self.executables.insert(handle, Executable { steps, flags });
+        self.executables.insert(handle, Executable { steps, flags, objects });
         Ok(handle)
     }
 
     /// `cuGraphExecUpdate`: the same nodes with other parameters.
     pub fn update_executable(&mut self, executable: u64, graph: u64) -> Answer {
-        let graph = self.graph(graph)?.clone();
-        let order = graph.order()?;
+        let (new, objects) = (self.steps(graph)?, self.objects_of(graph)?);
         let ready = self.executables.get_mut(&executable).ok_or(Error::INVALID_VALUE)?;
-        let new: Vec<(u64, Work)> =
-            order.iter().filter_map(|n| graph.nodes.get(n).map(|node| (*n, node.work.clone()))).collect();
         let alike = new.len() == ready.steps.len()
             && new
                 .iter()
@@ -174,16 +352,31 @@ impl Driver {
         for ((_, old), (_, work)) in ready.steps.iter_mut().zip(new) {
             *old = work;
         }
+        let before = std::mem::replace(&mut ready.objects, objects.clone());
+        self.retain(&objects);
+        self.release_all(&before);
         Ok(())
     }
 
     /// `cuGraphLaunch`: returns the work to perform in order; empty if the stream is capturing.
     pub fn launch_graph(&mut self, target: Target, executable: u64) -> Answer<Vec<Work>> {
-        let steps = self.executables.get(&executable).ok_or(Error::INVALID_VALUE)?.steps.clone();
+        let ready = self.executables.get(&executable).ok_or(Error::INVALID_VALUE)?;
+        let (steps, flags) = (ready.steps.clone(), ready.flags);
         let works: Vec<Work> = steps.into_iter().map(|(_, work)| work).collect();
         if self.streams.get(&target.stream).is_some_and(|stream| stream.capture.is_some()) {
             self.unless_captured(target, Work::Child(works))?;
             return Ok(Vec::new());
+        }
+        let mut bases = BTreeSet::new();
+        for work in &works {
+            reserved(work, &mut bases);
+        }
+        let live = self.memory.iter_mut().filter(|(base, a)| bases.contains(base) && a.live == Some(true));
+        for (_, allocation) in live {
+            if flags & AUTO_FREE == 0 {
+                return Err(Error::INVALID_VALUE);
+            }
+            allocation.live = Some(false);
         }
         let mut flat = Vec::new();
         flatten(works, &mut flat);
@@ -198,25 +391,30 @@ impl Driver {
         if mode > 2 {
             return Err(Error::INVALID_VALUE);
         }
-        let handle = self.handle();
-        let (graph, tail, into) = match into {
-            Some((graph, tail)) => (self.graph(graph)?.clone(), tail, Some(graph)),
-            None => (Graph::default(), Vec::new(), None),
-        };
-        let stream = self.streams.get_mut(&target.stream).ok_or(Error::INVALID_HANDLE)?;
+        let stream = self.streams.get(&target.stream).ok_or(Error::INVALID_HANDLE)?;
         if stream.capture.is_some() {
             return Err(Error::ILLEGAL_STATE);
         }
-        stream.capture = Some(handle);
+        let existing = into.is_some();
+        let (graph, tail) = match into {
+            Some((graph, tail)) => (graph, self.known_nodes(graph, &tail)?),
+            None => (self.create_graph()?, Vec::new()),
+        };
+        let handle = self.handle();
+        if let Some(stream) = self.streams.get_mut(&target.stream) {
+            stream.capture = Some(handle);
+        }
         let capture = Capture {
             graph,
+            existing,
             origin: target.stream,
             context: target.context,
             tails: BTreeMap::from([(target.stream, tail)]),
             mode,
             invalid: false,
             thread: std::thread::current().id(),
-            into,
+            shown: Vec::new(),
+            edges: Vec::new(),
         };
         self.captures.insert(handle, capture);
         Ok(())
@@ -224,7 +422,10 @@ impl Driver {
 
     /// Abandons a capture that can never end, because its stream was destroyed.
     pub fn abandon(&mut self, handle: u64) {
-        self.captures.remove(&handle);
+        if let Some(capture) = self.captures.remove(&handle).filter(|capture| !capture.existing) {
+            // The program may have destroyed the graph.
+            let _ = self.destroy_graph(capture.graph);
+        }
         for stream in self.streams.values_mut().filter(|stream| stream.capture == Some(handle)) {
             stream.capture = None;
         }
@@ -287,8 +488,9 @@ impl Driver {
         let node = self.handle();
         let capture = self.captures.get_mut(&handle).filter(|capture| !capture.invalid);
         let capture = capture.ok_or(Error::STREAM_CAPTURE_INVALIDATED)?;
+        let graph = self.graphs.get_mut(&capture.graph).ok_or(Error::STREAM_CAPTURE_INVALIDATED)?;
         let after = std::mem::replace(capture.tails.entry(stream).or_default(), vec![node]);
-        capture.graph.nodes.insert(node, Node { work, after, child: None });
+        graph.nodes.insert(node, Node::new(work, after));
         Ok(())
     }
 
@@ -329,27 +531,31 @@ impl Driver {
             event.captured = None;
         }
         let capture = self.captures.remove(&handle).ok_or(Error::STREAM_CAPTURE_INVALIDATED)?;
+        let joined = self.joined(&capture);
+        if joined.is_err() && !capture.existing {
+            // The program may have destroyed the graph.
+            let _ = self.destroy_graph(capture.graph);
+        }
+        joined.map(|()| capture.graph)
+    }
+
+    /// Whether a capture is valid, and the last work of every other stream precedes the last work of the stream where it began.
+    fn joined(&mut self, capture: &Capture) -> Answer {
         if capture.invalid {
             return Err(Error::STREAM_CAPTURE_INVALIDATED);
         }
-        // The last work of every other stream must be a predecessor of the origin stream's last work.
+        let graph = self.graph(capture.graph).map_err(|_| Error::STREAM_CAPTURE_INVALIDATED)?;
         let mut reached = BTreeSet::new();
         let mut next = capture.tails.get(&capture.origin).cloned().unwrap_or_default();
         while let Some(node) = next.pop() {
             if reached.insert(node) {
-                next.extend(capture.graph.nodes.get(&node).into_iter().flat_map(|node| node.after.clone()));
+                next.extend(graph.nodes.get(&node).into_iter().flat_map(|node| node.after.clone()));
             }
         }
         if capture.tails.values().flatten().any(|node| !reached.contains(node)) {
             return Err(Error::STREAM_CAPTURE_UNJOINED);
         }
-        if let Some(graph) = capture.into {
-            *self.graph(graph)? = capture.graph;
-            return Ok(graph);
-        }
-        let graph = self.create_graph()?;
-        *self.graph(graph)? = capture.graph;
-        Ok(graph)
+        Ok(())
     }
 }
 
@@ -359,7 +565,7 @@ mod tests {
 
     #[test]
     fn nodes_come_after_what_they_wait_for_and_a_circle_is_refused() {
-        let node = |after: &[u64]| Node { work: Work::Empty, after: after.to_vec(), child: None };
+        let node = |after: &[u64]| Node::new(Work::Empty, after.to_vec());
         let mut graph = Graph::default();
         graph.nodes.insert(1, node(&[3]));
         graph.nodes.insert(2, node(&[]));

@@ -56,6 +56,8 @@ pub struct Allocation {
     pub attached: bool,
     /// The name that the program gave it for reports.
     pub name: Option<String>,
+    /// For memory of a graph's allocation node: whether it is allocated now. It is reserved as long as the node exists.
+    pub live: Option<bool>,
 }
 
 /// A memory pool.
@@ -178,6 +180,7 @@ impl Driver {
             lent: base,
             attached: false,
             name: None,
+            live: None,
         };
         self.memory.entry(base).insert_entry(allocation).into_mut()
     }
@@ -255,7 +258,61 @@ impl Driver {
         if kind.is_none_or(|kind| !kinds.contains(&kind)) {
             return Err(Error::INVALID_VALUE);
         }
-        self.release_memory(base)
+        self.end_memory(base)
+    }
+
+    /// Frees memory of any kind. Memory of an allocation node stays reserved.
+    pub fn end_memory(&mut self, base: u64) -> Answer {
+        let allocation = self.memory.get_mut(&base).ok_or(Error::INVALID_VALUE)?;
+        match allocation.live {
+            None => self.release_memory(base),
+            Some(false) => Err(Error::INVALID_VALUE),
+            Some(true) => {
+                allocation.live = Some(false);
+                self.release_reserved();
+                Ok(())
+            }
+        }
+    }
+
+    /// Reserves memory for an allocation node.
+    pub fn reserve(&mut self, size: usize, kind: Kind) -> Answer<u64> {
+        let base = match kind {
+            Kind::Device => self.allocate(size)?,
+            kind => self.allocate_host(size, kind, 1)?,
+        };
+        if let Some(allocation) = self.memory.get_mut(&base) {
+            allocation.live = Some(false);
+            let device = allocation.device;
+            self.count_graph_memory(device);
+        }
+        Ok(base)
+    }
+
+    /// Allocates the memory that an allocation node reserved. Its contents are undefined again.
+    pub fn allocate_reserved(&mut self, base: u64) -> Answer {
+        let allocation = self.memory.get_mut(&base).ok_or(Error::INVALID_VALUE)?;
+        allocation.live = Some(true);
+        allocation.fresh = allocation.kind == Kind::Device;
+        let device = allocation.device;
+        self.count_graph_memory(device);
+        Ok(())
+    }
+
+    /// Bytes of a device that graphs use and reserve now.
+    pub fn graph_memory(&self, device: usize) -> [u64; 2] {
+        let of = |wanted: &dyn Fn(bool) -> bool| {
+            let mine = self.memory.values().filter(|a| a.device == device && a.live.is_some_and(wanted));
+            mine.map(|a| a.size).sum()
+        };
+        [of(&|live| live), of(&|_| true)]
+    }
+
+    fn count_graph_memory(&mut self, device: usize) {
+        let now = self.graph_memory(device);
+        for (most, now) in self.devices[device].graph_most.iter_mut().zip(now) {
+            *most = now.max(*most);
+        }
     }
 
     /// Frees memory of any kind.

@@ -4,6 +4,7 @@
 //! headers of all except the first removed; the result is loaded like any image.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use warpproof_sim::machine::Width;
 use warpproof_sim::program::{Parameter, Program, Symbol};
@@ -50,8 +51,12 @@ pub struct Function {
 pub struct Link {
     /// Its context.
     pub context: u64,
-    /// The texts added so far.
-    pub parts: Vec<String>,
+    /// The names and texts added so far.
+    pub parts: Vec<(String, String)>,
+    /// The limit of registers per thread that the program set.
+    pub registers: Option<u32>,
+    /// Address and size of the program's buffer for errors, if any.
+    pub log: Option<(usize, usize)>,
     /// The linked image, kept for the program until the linker is destroyed.
     pub made: Option<Vec<u8>>,
 }
@@ -102,6 +107,14 @@ fn estimate(program: &Program) -> u32 {
         .max()
         .unwrap_or(0);
     u32::try_from(most + 8).unwrap_or(255).next_multiple_of(8).clamp(16, 255)
+}
+
+/// The comment with which the linker passes the limit of registers per thread to the module that is loaded.
+const LIMIT: &str = "// warpproof: registers per thread at most ";
+
+/// The limit of registers per thread of a linked text.
+fn limit(text: &str) -> Option<u32> {
+    text.lines().rev().find_map(|line| line.strip_prefix(LIMIT)?.trim().parse().ok())
 }
 
 /// Whether a text uses a name outside of function declarations.
@@ -198,7 +211,8 @@ impl Driver {
             return Err((Error::NOT_FOUND, format!("the module has no kernel `{name}`")));
         }
         let kernel = known.loaded.kernel(name).map_err(|stop| (refused(&stop), stop.to_string()))?;
-        let registers = estimate(kernel.program());
+        let most = limit(&known.loaded.linked().text).unwrap_or(u32::MAX);
+        let registers = estimate(kernel.program()).min(most);
         let handle = self.handle();
         let max_dynamic = 48 * 1024 - kernel.program().static_shared.min(48 * 1024);
         let function = Function {
@@ -272,12 +286,13 @@ impl Driver {
             lent: base,
             attached: false,
             name: None,
+            live: None,
         };
         Some((base, allocation))
     }
 
-    /// Whether a linked text defines every function it declares, as ptxas requires.
-    pub fn resolves(&mut self, text: &[u8], device: usize) -> Result<(), (Error, String)> {
+    /// A function that a linked text uses but does not define, which ptxas refuses.
+    pub fn unresolved(&mut self, text: &[u8], device: usize) -> Result<Option<String>, (Error, String)> {
         let handle = self.load(text, None, device)?;
         let module = self.modules.get(&handle);
         let missing = module.and_then(|module| {
@@ -286,9 +301,7 @@ impl Driver {
         });
         // The module was just loaded, so this cannot fail.
         let _ = self.unload(handle);
-        missing.map_or(Ok(()), |name| {
-            Err((Error::INVALID_PTX, format!("the function `{name}` is declared but not defined")))
-        })
+        Ok(missing)
     }
 
     /// An attribute of a function by its number in `CUfunction_attribute`.
@@ -365,9 +378,9 @@ impl Link {
         if self.made.is_some() {
             return self.made.as_deref().ok_or(Error::INVALID_VALUE);
         }
-        let (first, others) = self.parts.split_first().ok_or(Error::INVALID_VALUE)?;
+        let ((_, first), others) = self.parts.split_first().ok_or(Error::INVALID_VALUE)?;
         let mut text = first.trim_end_matches('\0').to_owned();
-        for other in others {
+        for (_, other) in others {
             text.push('\n');
             for line in other.trim_end_matches('\0').lines() {
                 let start = line.trim_start();
@@ -378,8 +391,20 @@ impl Link {
                 }
             }
         }
+        if let Some(most) = self.registers {
+            let _ = write!(text, "\n{LIMIT}{most}\n");
+        }
         let mut bytes = text.into_bytes();
         bytes.push(0);
         Ok(self.made.insert(bytes))
+    }
+
+    /// NVIDIA's sentence for a function that is declared and used, but not defined.
+    pub fn undefined(&self, name: &str) -> String {
+        let user = self.parts.iter().find(|(_, text)| is_used(text, name));
+        format!(
+            "error   : Undefined reference to '{name}' in '{}'",
+            user.map_or("", |(part, _)| part.as_str())
+        )
     }
 }

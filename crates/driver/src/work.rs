@@ -59,10 +59,46 @@ pub enum Work {
     Record(u64),
     /// Waits for an event.
     Wait(u64),
-    /// A child graph, as it was when it was added.
+    /// A child graph.
     Child(Vec<Work>),
+    /// Allocates the memory that its node reserved.
+    Allocate(u64),
     /// Frees memory.
     Free(u64),
+}
+
+impl Work {
+    /// `CUgraphNodeType` of a node with this work.
+    pub fn number(&self) -> u32 {
+        match self {
+            Work::Launch(_) => 0,
+            Work::Copy(_) => 1,
+            Work::Set(_) => 2,
+            Work::Host(_) => 3,
+            Work::Child(_) => 4,
+            Work::Empty => 5,
+            Work::Wait(_) => 6,
+            Work::Record(_) => 7,
+            Work::Allocate(_) => 10,
+            Work::Free(_) => 11,
+        }
+    }
+
+    /// A name for a node with this work.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Work::Launch(_) => "KERNEL",
+            Work::Copy(_) => "MEMCPY",
+            Work::Set(_) => "MEMSET",
+            Work::Host(_) => "HOST",
+            Work::Child(_) => "GRAPH",
+            Work::Empty => "EMPTY",
+            Work::Wait(_) => "WAIT_EVENT",
+            Work::Record(_) => "EVENT_RECORD",
+            Work::Allocate(_) => "MEM_ALLOC",
+            Work::Free(_) => "MEM_FREE",
+        }
+    }
 }
 
 /// Host functions that the caller must call after it releases the lock.
@@ -244,7 +280,8 @@ impl Driver {
                 event.recorded = Some((target.device, now));
                 event.captured = None;
             }
-            Work::Free(base) => self.release_memory(*base)?,
+            Work::Allocate(base) => self.allocate_reserved(*base)?,
+            Work::Free(base) => self.end_memory(*base)?,
         }
         Ok(())
     }
@@ -274,7 +311,7 @@ impl Driver {
         }
         let program = function.kernel.program();
         if program.bounds.max_threads.is_some_and(|most| threads > most) {
-            return Err(Error::LAUNCH_OUT_OF_RESOURCES);
+            return Err(Error::INVALID_VALUE);
         }
         if call.shared > function.max_dynamic {
             return Err(Error::INVALID_VALUE);

@@ -2,12 +2,15 @@
 
 An array in device memory is passed as it is. An array in host memory is copied to the device for the launch, and back afterwards.
 Arrays that overlap, such as views of one tensor, share one copy, and each copy ends where the memory of its arrays ends: an access behind
-it is reported.
+it is reported. An array may contain addresses of PyTorch's CPU tensors, as that of a grouped matrix product does: the tensors are copied too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import gc
+import sys
+from collections.abc import Iterable, Iterator
+from ctypes import addressof, c_uint64
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +18,12 @@ from . import _driver
 
 #: Kernels may be compiled for pointers that are multiples of 16.
 _ALIGN = 16
+
+#: Larger arrays, in bytes, are not searched for addresses.
+_SEARCHED = 1 << 16
+
+#: Numbers outside of this range are not searched for: they are not addresses of host memory.
+_ADDRESSES = range(1 << 32, 1 << 47)
 
 
 @dataclass(frozen=True)
@@ -93,11 +102,42 @@ def _of_tensor(value: Any) -> Extent:
     return Extent(address, start, end, False, True)
 
 
+def _addresses(one: Extent) -> Iterator[tuple[int, int]]:
+    """The 64-bit elements of a host array that may be addresses: where each is, and its value."""
+    if one.on_device or one.end - one.start > _SEARCHED:
+        return
+    for place in range(one.start + (one.address - one.start) % 8, one.end - 7, 8):
+        number = c_uint64.from_address(place).value
+        if number in _ADDRESSES:
+            yield place, number
+
+
+def pointed(arrays: Iterable[Extent]) -> list[Extent]:
+    """PyTorch's tensors in host memory whose addresses are elements of arrays."""
+    numbers = {number for one in arrays for _, number in _addresses(one)}
+    torch = sys.modules.get("torch")
+    if not numbers or torch is None:
+        return []
+    found = []
+    for value in gc.get_objects():
+        # Other objects may have a `__class__` that does something.
+        if not issubclass(type(value), torch.Tensor):
+            continue
+        try:
+            memory = _of_tensor(value)
+        except (RuntimeError, NotImplementedError):
+            continue  # A tensor without memory.
+        if not memory.on_device and any(memory.start <= number < memory.end for number in numbers):
+            found.append(memory)
+    return found
+
+
 class Copies:
     """Copies of host arrays in device memory, for one launch."""
 
     def __init__(self, extents: Iterable[Extent]) -> None:
         self._ranges: list[tuple[int, int, bool, _driver.Memory]] = []
+        self._redirected: list[tuple[int, int, int]] = []
         host = sorted((one.start, one.end, one.writable) for one in extents if not one.on_device)
         merged: list[tuple[int, int, bool]] = []
         for start, end, writable in host:
@@ -120,11 +160,30 @@ class Copies:
                 return memory.address + start % _ALIGN + one.address - start
         raise LookupError("the array was not copied")
 
+    def _on_device(self, address: int) -> int | None:
+        for start, end, _, memory in self._ranges:
+            if start <= address < end:
+                return memory.address + start % _ALIGN + address - start
+        return None
+
+    def redirect(self, one: Extent) -> None:
+        """Replaces, in the copy of an array, addresses of arrays by those of their copies."""
+        for place, number in _addresses(one):
+            target, at = self._on_device(number), self._on_device(place)
+            if target is not None and at is not None:
+                word = c_uint64(target)
+                _driver.write(at, addressof(word), 8)
+                self._redirected.append((place, number, target))
+
     def copy_back(self) -> None:
         """Copies what the kernel wrote to the host's arrays."""
         for start, end, writable, memory in self._ranges:
             if writable:
                 _driver.read(start, memory.address + start % _ALIGN, end - start)
+        for place, number, target in self._redirected:
+            element = c_uint64.from_address(place)
+            if element.value == target:
+                element.value = number
 
 
 class DeviceArray:

@@ -21,7 +21,7 @@ from triton.runtime.cache import get_cache_manager
 from triton.runtime.jit import JITFunction
 
 from . import _driver
-from ._arrays import Copies, Extent, extent
+from ._arrays import Copies, Extent, extent, pointed
 from ._library import activate
 from ._report import Records
 
@@ -109,7 +109,12 @@ class Launcher:
         typed = zip(_flat(arguments), self._signature, self._names)
         values = [(value, ty, name) for value, ty, name in typed if ty != "constexpr"]
         extents = [self._extent(value) if ty.startswith("*") else None for value, ty, _ in values]
-        copies = Copies(one for one in extents if one is not None)
+        arrays = [one for one in extents if one is not None]
+        # Elements of these may be addresses of tensors.
+        numbers = [one for (_, ty, _), one in zip(values, extents) if one is not None and ty in ("*i64", "*u64")]
+        copies = Copies([*arrays, *pointed(numbers)])
+        for array in numbers:
+            copies.redirect(array)
         packed = []
         for (value, ty, name), one in zip(values, extents):
             if not ty.startswith("*"):

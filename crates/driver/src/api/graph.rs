@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 
 use super::launch::arguments;
-use super::{In, Out, copy, driver, handle, number};
+use super::{In, Out, copy, driver, handle, number, settle};
 use crate::abi::{Answer, Copy3d, Error, Handle, HostNode, KernelNode, KernelNodeV2, SetNode};
 use crate::memory::Memset;
 use crate::work::{HostCall, LaunchCall, Work};
@@ -35,9 +35,9 @@ fn host_of(node: &HostNode) -> Answer<Work> {
 }
 
 /// Adds a node and writes its handle.
-fn add(node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, work: Work) -> Answer {
+pub(super) fn add(node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, work: Work) -> Answer {
     let after: Vec<u64> = after.list(count)?.into_iter().map(number).collect();
-    let made = driver().add_node(number(graph), work, &after, None)?;
+    let made = driver().add_node(number(graph), work, &after)?;
     node.put(handle(made))
 }
 
@@ -77,18 +77,19 @@ api! {
     /// Destroys a graph.
     fn cuGraphDestroy => (graph: Handle) {
         let mut driver = driver();
-        driver.ready()?;
-        driver.graphs.remove(&number(graph)).map(drop).ok_or(Error::INVALID_VALUE)
+        if driver.graph(number(graph))?.embedded {
+            return Err(Error::INVALID_VALUE);
+        }
+        driver.destroy_graph(number(graph))?;
+        settle(driver);
+        Ok(())
     }
 }
 
 api! {
     /// Copies a graph.
     fn cuGraphClone => (clone: Out<Handle>, graph: Handle) {
-        let mut driver = driver();
-        let copy = driver.graph(number(graph))?.clone();
-        let made = driver.create_graph()?;
-        *driver.graph(made)? = copy;
+        let made = driver().copy_graph(number(graph))?;
         clone.put(handle(made))
     }
 }
@@ -145,9 +146,7 @@ api! {
     /// Adds a child graph; later changes of the child have no effect.
     fn cuGraphAddChildGraphNode => (node: Out<Handle>, graph: Handle, after: In<Handle>, count: usize, child: Handle) {
         let after: Vec<u64> = after.list(count)?.into_iter().map(number).collect();
-        let mut driver = driver();
-        let works = driver.graph(number(child))?.works()?;
-        let made = driver.add_node(number(graph), Work::Child(works), &after, Some(number(child)))?;
+        let made = driver().add_child(number(graph), number(child), &after)?;
         node.put(handle(made))
     }
 }
@@ -206,39 +205,77 @@ api! {
     }
 }
 
+/// Adds edges between nodes.
+fn connect(graph: Handle, from: In<Handle>, to: In<Handle>, count: usize) -> Answer {
+    let (from, to) = (from.list(count)?, to.list(count)?);
+    let mut driver = driver();
+    let graph = driver.graph(number(graph))?;
+    for (from, to) in from.into_iter().map(number).zip(to.into_iter().map(number)) {
+        if from == to || !graph.nodes.contains_key(&from) {
+            return Err(Error::INVALID_VALUE);
+        }
+        let node = graph.nodes.get_mut(&to).ok_or(Error::INVALID_VALUE)?;
+        if node.after.contains(&from) {
+            return Err(Error::INVALID_VALUE);
+        }
+        node.after.push(from);
+    }
+    Ok(())
+}
+
+/// Removes edges between nodes.
+fn disconnect(graph: Handle, from: In<Handle>, to: In<Handle>, count: usize) -> Answer {
+    let (from, to) = (from.list(count)?, to.list(count)?);
+    let mut driver = driver();
+    let graph = driver.graph(number(graph))?;
+    if graph.has_memory() {
+        return Err(Error::NOT_SUPPORTED);
+    }
+    for (from, to) in from.into_iter().map(number).zip(to.into_iter().map(number)) {
+        let node = graph.nodes.get_mut(&to).ok_or(Error::INVALID_VALUE)?;
+        let at = node.after.iter().position(|known| *known == from).ok_or(Error::INVALID_VALUE)?;
+        node.after.remove(at);
+    }
+    Ok(())
+}
+
 api! {
     /// Adds edges between nodes.
     fn cuGraphAddDependencies => (graph: Handle, from: In<Handle>, to: In<Handle>, count: usize) {
-        let (from, to) = (from.list(count)?, to.list(count)?);
-        let mut driver = driver();
-        let graph = driver.graph(number(graph))?;
-        for (from, to) in from.into_iter().map(number).zip(to.into_iter().map(number)) {
-            if from == to || !graph.nodes.contains_key(&from) {
-                return Err(Error::INVALID_VALUE);
-            }
-            let node = graph.nodes.get_mut(&to).ok_or(Error::INVALID_VALUE)?;
-            if node.after.contains(&from) {
-                return Err(Error::INVALID_VALUE);
-            }
-            node.after.push(from);
-        }
-        Ok(())
+        connect(graph, from, to, count)
+    }
+}
+
+api! {
+    /// Adds edges between nodes. Only edges with default data are supported.
+    fn cuGraphAddDependencies_v2 => (graph: Handle, from: In<Handle>, to: In<Handle>, data: In<u64>, count: usize) {
+        plain_edges(data, count)?;
+        connect(graph, from, to, count)
     }
 }
 
 api! {
     /// Removes edges.
     fn cuGraphRemoveDependencies => (graph: Handle, from: In<Handle>, to: In<Handle>, count: usize) {
-        let (from, to) = (from.list(count)?, to.list(count)?);
-        let mut driver = driver();
-        let graph = driver.graph(number(graph))?;
-        for (from, to) in from.into_iter().map(number).zip(to.into_iter().map(number)) {
-            let node = graph.nodes.get_mut(&to).ok_or(Error::INVALID_VALUE)?;
-            let at = node.after.iter().position(|known| *known == from).ok_or(Error::INVALID_VALUE)?;
-            node.after.remove(at);
-        }
-        Ok(())
+        disconnect(graph, from, to, count)
     }
+}
+
+api! {
+    /// Removes edges with default data.
+    fn cuGraphRemoveDependencies_v2 => (graph: Handle, from: In<Handle>, to: In<Handle>, data: In<u64>, count: usize) {
+        plain_edges(data, count)?;
+        disconnect(graph, from, to, count)
+    }
+}
+
+/// Whether all edges have default data: `CUgraphEdgeData` is 8 bytes, all zero.
+pub(super) fn plain_edges(data: In<u64>, count: usize) -> Answer {
+    if !data.is_null() && data.list(count)?.into_iter().any(|edge| edge != 0) {
+        driver().report.unsupported("edges of graphs with data");
+        return Err(Error::NOT_SUPPORTED);
+    }
+    Ok(())
 }
 
 api! {
@@ -248,10 +285,17 @@ api! {
         driver.ready()?;
         let gone = number(node);
         let graph = driver.graphs.values_mut().find(|graph| graph.nodes.contains_key(&gone)).ok_or(Error::INVALID_VALUE)?;
-        graph.nodes.remove(&gone);
+        if graph.has_memory() {
+            return Err(Error::NOT_SUPPORTED);
+        }
+        let removed = graph.nodes.remove(&gone);
         for node in graph.nodes.values_mut() {
             node.after.retain(|before| *before != gone);
         }
+        if let Some(child) = removed.and_then(|node| node.child) {
+            driver.destroy_graph(child)?;
+        }
+        settle(driver);
         Ok(())
     }
 }
@@ -289,55 +333,88 @@ api! {
     }
 }
 
+fn give_edges(graph: Handle, from: Out<Handle>, to: Out<Handle>, count: Out<usize>) -> Answer {
+    let edges = driver().graph(number(graph))?.edges();
+    let (a, b): (Vec<u64>, Vec<u64>) = edges.into_iter().unzip();
+    if from.is_null() || to.is_null() {
+        return count.put(a.len());
+    }
+    let room = count.read().get()?;
+    give(&a, from, count)?;
+    count.put(room)?;
+    give(&b, to, count)
+}
+
+/// Writes the data of edges, if the program asks for it: all have default data.
+fn give_data(data: Out<u64>, count: Out<usize>) -> Answer {
+    for i in 0..count.read().get()? {
+        data.at(i).offer(0);
+    }
+    Ok(())
+}
+
 api! {
     /// Edges of a graph.
     fn cuGraphGetEdges => (graph: Handle, from: Out<Handle>, to: Out<Handle>, count: Out<usize>) {
-        let edges = driver().graph(number(graph))?.edges();
-        let (a, b): (Vec<u64>, Vec<u64>) = edges.into_iter().unzip();
-        if from.is_null() || to.is_null() {
-            return count.put(a.len());
-        }
-        let room = count.read().get()?;
-        give(&a, from, count)?;
-        count.put(room)?;
-        give(&b, to, count)
+        give_edges(graph, from, to, count)
     }
+}
+
+api! {
+    /// Edges of a graph, and their data.
+    fn cuGraphGetEdges_v2 => (graph: Handle, from: Out<Handle>, to: Out<Handle>, data: Out<u64>, count: Out<usize>) {
+        give_edges(graph, from, to, count)?;
+        if from.is_null() || to.is_null() { Ok(()) } else { give_data(data, count) }
+    }
+}
+
+fn dependencies(node: Handle) -> Answer<Vec<u64>> {
+    Ok(driver().node(number(node))?.after.clone())
+}
+
+fn dependents(node: Handle) -> Answer<Vec<u64>> {
+    let driver = driver();
+    driver.ready()?;
+    let wanted = number(node);
+    let graph = driver.graphs.values().find(|graph| graph.nodes.contains_key(&wanted));
+    let edges = graph.ok_or(Error::INVALID_VALUE)?.edges();
+    Ok(edges.into_iter().filter(|(from, _)| *from == wanted).map(|(_, to)| to).collect())
 }
 
 api! {
     /// Nodes that a node depends on.
     fn cuGraphNodeGetDependencies => (node: Handle, nodes: Out<Handle>, count: Out<usize>) {
-        let after = driver().node(number(node))?.after.clone();
-        give(&after, nodes, count)
+        give(&dependencies(node)?, nodes, count)
+    }
+}
+
+api! {
+    /// Nodes that a node depends on, and the data of the edges.
+    fn cuGraphNodeGetDependencies_v2 => (node: Handle, nodes: Out<Handle>, data: Out<u64>, count: Out<usize>) {
+        give(&dependencies(node)?, nodes, count)?;
+        if nodes.is_null() { Ok(()) } else { give_data(data, count) }
     }
 }
 
 api! {
     /// Nodes that depend on a node.
     fn cuGraphNodeGetDependentNodes => (node: Handle, nodes: Out<Handle>, count: Out<usize>) {
-        let driver = driver();
-        driver.ready()?;
-        let wanted = number(node);
-        let graph = driver.graphs.values().find(|graph| graph.nodes.contains_key(&wanted)).ok_or(Error::INVALID_VALUE)?;
-        let next: Vec<u64> = graph.edges().into_iter().filter(|(from, _)| *from == wanted).map(|(_, to)| to).collect();
-        give(&next, nodes, count)
+        give(&dependents(node)?, nodes, count)
+    }
+}
+
+api! {
+    /// Nodes that depend on a node, and the data of the edges.
+    fn cuGraphNodeGetDependentNodes_v2 => (node: Handle, nodes: Out<Handle>, data: Out<u64>, count: Out<usize>) {
+        give(&dependents(node)?, nodes, count)?;
+        if nodes.is_null() { Ok(()) } else { give_data(data, count) }
     }
 }
 
 api! {
     /// `CUgraphNodeType` of a node.
     fn cuGraphNodeGetType => (node: Handle, kind: Out<u32>) {
-        let number = match driver().node(number(node))?.work {
-            Work::Launch(_) => 0,
-            Work::Copy(_) => 1,
-            Work::Set(_) => 2,
-            Work::Host(_) => 3,
-            Work::Child(_) => 4,
-            Work::Empty => 5,
-            Work::Wait(_) => 6,
-            Work::Record(_) => 7,
-            Work::Free(_) => 11,
-        };
+        let number = driver().node(number(node))?.work.number();
         kind.put(number)
     }
 }
@@ -397,7 +474,11 @@ api! {
     fn cuGraphExecDestroy => (executable: Handle) {
         let mut driver = driver();
         driver.ready()?;
-        driver.executables.remove(&number(executable)).map(drop).ok_or(Error::INVALID_VALUE)
+        let gone = driver.executables.remove(&number(executable)).ok_or(Error::INVALID_VALUE)?;
+        driver.release_all(&gone.objects);
+        driver.release_reserved();
+        settle(driver);
+        Ok(())
     }
 }
 
@@ -410,10 +491,17 @@ pub struct UpdateResult {
     from: Handle,
 }
 
+fn update(executable: Handle, graph: Handle) -> Answer {
+    let mut driver = driver();
+    let updated = driver.update_executable(number(executable), number(graph));
+    settle(driver);
+    updated
+}
+
 api! {
     /// Updates an executable graph from a graph with the same nodes and other parameters.
     fn cuGraphExecUpdate_v2 => (executable: Handle, graph: Handle, info: Out<UpdateResult>) {
-        let updated = driver().update_executable(number(executable), number(graph));
+        let updated = update(executable, graph);
         let result = u32::from(updated.is_err()) * 2;
         info.offer(UpdateResult { result, node: handle(0), from: handle(0) });
         updated
@@ -423,7 +511,7 @@ api! {
 api! {
     /// Updates an executable graph; older form.
     fn cuGraphExecUpdate => (executable: Handle, graph: Handle, node: Out<Handle>, result: Out<u32>) {
-        let updated = driver().update_executable(number(executable), number(graph));
+        let updated = update(executable, graph);
         node.offer(handle(0));
         result.offer(u32::from(updated.is_err()) * 2);
         updated

@@ -32,6 +32,7 @@ mod launch;
 mod link;
 mod memory;
 mod module;
+mod node;
 mod pointer;
 mod pool;
 mod stream;
@@ -48,6 +49,7 @@ pub use launch::*;
 pub use link::*;
 pub use memory::*;
 pub use module::*;
+pub use node::*;
 pub use pointer::{In, Out};
 pub use pool::*;
 pub use stream::*;
@@ -58,7 +60,7 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::abi::{Answer, Error, Handle};
-use crate::driver::{driver, idle};
+use crate::driver::{Guard, driver, idle};
 use crate::work::{self, Calls, Work};
 
 thread_local! {
@@ -118,6 +120,13 @@ fn submit(stream: Handle, work: Work) -> Answer {
     }
     make(calls);
     Ok(())
+}
+
+/// Releases the lock and calls the destructors that are due.
+fn settle(mut driver: Guard) {
+    let due = std::mem::take(&mut driver.due);
+    drop(driver);
+    make(due);
 }
 
 /// Runs host functions of the program.

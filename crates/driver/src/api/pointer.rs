@@ -42,6 +42,11 @@ impl<T> Out<T> {
         Out(std::ptr::null_mut())
     }
 
+    /// The pointer at an address that the program passed earlier, with the promise to keep it valid.
+    pub(crate) fn exposed(address: usize) -> Out<T> {
+        Out(std::ptr::with_exposed_provenance_mut(address))
+    }
+
     /// Whether the pointer is null.
     pub fn is_null(self) -> bool {
         self.0.is_null()
@@ -124,6 +129,13 @@ impl<T> In<T> {
     #[must_use]
     pub fn at(self, index: usize) -> In<T> {
         In(if self.0.is_null() { self.0 } else { self.0.wrapping_add(index) })
+    }
+}
+
+impl<T> In<In<T>> {
+    /// Addresses that the driver keeps, as an array of pointers for the program.
+    pub(crate) fn kept(addresses: &[usize]) -> In<In<T>> {
+        In(addresses.as_ptr().cast())
     }
 }
 

@@ -22,16 +22,22 @@ impl Driver {
     }
 }
 
+/// Allocates from a pool. An allocation of no bytes is null, unlike that of `cuMemAlloc`, which refuses it.
 fn allocate(size: usize, pool: Option<u64>, stream: Handle) -> Answer<u64> {
     let stream = super::stream_number(stream);
     let mut driver = driver();
     let target = driver.target(stream)?;
-    if driver.streams.get(&target.stream).is_some_and(|stream| stream.capture.is_some()) {
-        driver.report.unsupported("allocations in a captured stream");
-        return Err(Error::STREAM_CAPTURE_UNSUPPORTED);
-    }
     if let Some(pool) = pool {
         driver.pools.get(&pool).ok_or(Error::INVALID_VALUE)?;
+    }
+    if size == 0 {
+        return Ok(0);
+    }
+    if let Some(capture) = driver.streams.get(&target.stream).and_then(|stream| stream.capture) {
+        let base = driver.reserve(size, Kind::Device)?;
+        let captured = driver.capture_node(capture, target.stream, Work::Allocate(base));
+        driver.release_reserved();
+        return captured.map(|()| base);
     }
     let base = driver.allocate(size)?;
     let pool = match pool {

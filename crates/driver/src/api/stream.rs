@@ -2,7 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::{In, Out, driver, handle, make, number, stream_number, submit};
+use super::graph::plain_edges;
+use super::{In, Out, driver, handle, make, number, settle, stream_number, submit};
 use crate::abi::{Answer, Error, Handle};
 use crate::driver::after_earlier;
 use crate::work::{self, Calls, HostCall, Work};
@@ -32,7 +33,10 @@ api! {
 api! {
     /// Destroys a stream.
     fn cuStreamDestroy | cuStreamDestroy_v2 => (stream: Handle) {
-        driver().destroy_stream(number(stream))
+        let mut driver = driver();
+        driver.destroy_stream(number(stream))?;
+        settle(driver);
+        Ok(())
     }
 }
 
@@ -238,7 +242,9 @@ api! {
         let stream = stream_number(stream);
         let mut driver = driver();
         let target = driver.target(stream)?;
-        match driver.end_capture(target) {
+        let ended = driver.end_capture(target);
+        settle(driver);
+        match ended {
             Ok(made) => graph.put(handle(made)),
             Err(error) => {
                 graph.offer(handle(0));
@@ -281,18 +287,91 @@ api! {
     }
 }
 
+/// Where the program wants the graph of a capture, the nodes that later work depends on, the data of these edges, and their count.
+struct Wanted {
+    graph: Out<Handle>,
+    nodes: Out<*const Handle>,
+    data: Out<*const u64>,
+    count: Out<usize>,
+}
+
+/// Writes the state of a stream's capture. The arrays stay valid until the program asks again or the capture ends.
+fn capture_info(stream: Handle, status: Out<u32>, id: Out<u64>, wanted: &Wanted) -> Answer {
+    let (word, capture) = state(stream)?;
+    status.put(word)?;
+    id.offer(capture >> 4);
+    if word != 1 {
+        wanted.count.offer(0);
+        return Ok(());
+    }
+    let mut driver = driver();
+    let target = driver.target(stream_number(stream))?;
+    let capture = driver.captures.get_mut(&capture).ok_or(Error::STREAM_CAPTURE_INVALIDATED)?;
+    wanted.graph.offer(handle(capture.graph));
+    let tails = capture.tails.get(&target.stream).cloned().unwrap_or_default();
+    capture.shown = tails.into_iter().map(|node| handle(node).addr()).collect();
+    capture.edges = vec![0; capture.shown.len()];
+    wanted.count.offer(capture.shown.len());
+    // An address has the layout of a handle.
+    wanted.nodes.offer(capture.shown.as_ptr().cast());
+    wanted.data.offer(capture.edges.as_ptr());
+    Ok(())
+}
+
 api! {
-    /// Capture status of a stream; graph and dependencies of an active capture are not supported.
+    /// Capture status of a stream, its graph, and the nodes that later work depends on.
     fn cuStreamGetCaptureInfo_v2 | cuStreamGetCaptureInfo_v2_ptsz => (stream: Handle, status: Out<u32>, id: Out<u64>, graph: Out<Handle>, nodes: Out<*const Handle>, count: Out<usize>) {
-        let (word, capture) = state(stream)?;
-        status.put(word)?;
-        id.offer(capture >> 4);
-        if word == 1 && !(graph.is_null() && nodes.is_null()) {
-            driver().report.unsupported("reading the graph of an active capture");
-            return Err(Error::NOT_SUPPORTED);
-        }
-        count.offer(0);
-        Ok(())
+        capture_info(stream, status, id, &Wanted { graph, nodes, data: Out::none(), count })
+    }
+}
+
+api! {
+    /// Capture status of a stream, its graph, the nodes that later work depends on, and the data of these edges.
+    fn cuStreamGetCaptureInfo_v3 | cuStreamGetCaptureInfo_v3_ptsz => (stream: Handle, status: Out<u32>, id: Out<u64>, graph: Out<Handle>, nodes: Out<*const Handle>, data: Out<*const u64>, count: Out<usize>) {
+        capture_info(stream, status, id, &Wanted { graph, nodes, data, count })
+    }
+}
+
+/// Adds nodes to those that later captured work depends on (0), or replaces these (1).
+fn depend(stream: Handle, nodes: In<Handle>, count: usize, flags: u32) -> Answer {
+    let nodes: Vec<u64> = nodes.list(count)?.into_iter().map(number).collect();
+    let (word, capture) = state(stream)?;
+    if word != 1 {
+        return Err(Error::ILLEGAL_STATE);
+    }
+    let mut driver = driver();
+    let target = driver.target(stream_number(stream))?;
+    let graph = driver
+        .captures
+        .get(&capture)
+        .map(|capture| capture.graph)
+        .ok_or(Error::STREAM_CAPTURE_INVALIDATED)?;
+    let mut nodes = driver.known_nodes(graph, &nodes)?;
+    let capture = driver.captures.get_mut(&capture).ok_or(Error::STREAM_CAPTURE_INVALIDATED)?;
+    let tail = capture.tails.entry(target.stream).or_default();
+    match flags {
+        0 => nodes.append(tail),
+        1 => {}
+        _ => return Err(Error::INVALID_VALUE),
+    }
+    nodes.sort_unstable();
+    nodes.dedup();
+    *tail = nodes;
+    Ok(())
+}
+
+api! {
+    /// Changes the nodes that later captured work depends on.
+    fn cuStreamUpdateCaptureDependencies | cuStreamUpdateCaptureDependencies_ptsz => (stream: Handle, nodes: In<Handle>, count: usize, flags: u32) {
+        depend(stream, nodes, count, flags)
+    }
+}
+
+api! {
+    /// Changes the nodes that later captured work depends on. Only edges with default data are supported.
+    fn cuStreamUpdateCaptureDependencies_v2 | cuStreamUpdateCaptureDependencies_v2_ptsz => (stream: Handle, nodes: In<Handle>, data: In<u64>, count: usize, flags: u32) {
+        plain_edges(data, count)?;
+        depend(stream, nodes, count, flags)
     }
 }
 

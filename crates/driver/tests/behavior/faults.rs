@@ -118,6 +118,11 @@ fn a_launch_that_cannot_be_is_refused_at_once_and_harms_nothing() {
     ok!(api::cuFuncSetAttribute(add, 8, 64 << 10));
     assert_eq!(go(1, 1, 64 << 10), 0);
     ok!(api::cuCtxSynchronize());
+    // More threads than the kernel was compiled for.
+    let bounded = PTX.replace(".param .u32 number)", ".param .u32 number) .maxntid 4");
+    let add = kernel(&bounded, "add");
+    assert_eq!(launch(add, 8, data, 1, null()), 1);
+    ok!(api::cuCtxSynchronize());
 }
 
 #[test]

@@ -12,7 +12,9 @@
 
 mod faults;
 mod graphs;
+mod link;
 mod memory;
+mod nodes;
 mod program;
 mod results;
 mod threads;

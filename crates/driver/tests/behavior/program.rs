@@ -17,6 +17,18 @@ pub(crate) fn from<T>(values: &[T]) -> In<T> {
     unsafe { In::new(values.as_ptr()) }
 }
 
+/// An input pointer to an image that the driver returned.
+pub(crate) fn image(pointer: *const c_void) -> In<u8> {
+    // SAFETY: the driver keeps it valid until its linker is destroyed.
+    unsafe { In::new(pointer.cast()) }
+}
+
+/// Handles of an array that the driver returned.
+pub(crate) fn handles(array: *const Handle, count: usize) -> Vec<Handle> {
+    // SAFETY: the driver keeps this many valid until its next call.
+    unsafe { In::new(array) }.list(count).unwrap()
+}
+
 /// A null handle.
 pub(crate) fn null() -> Handle {
     std::ptr::null_mut()
