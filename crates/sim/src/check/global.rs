@@ -17,7 +17,7 @@ use super::copies::Copies;
 use super::history::{Conflict, Touch, Write, stamp};
 use super::race::{Race, Variable, describe, exchange, one_store, reach};
 use super::raw::{Raw, RawFindings};
-use super::shadow::{Cell, Many, Owner, Spill, Stamp};
+use super::shadow::{Cell, Many, Owner, Quiet, Spill, Stamp};
 use super::site::Kind;
 use super::unused::{Doubt, UnusedReads};
 use super::{Class, Severity};
@@ -136,7 +136,11 @@ impl Pages {
                 return false;
             }
             let quiet = if reads {
-                cell.read_quietly(&mut owner.second, (floor, warp_floor, now), bits)
+                let quiet = cell.read_quietly((floor, warp_floor, now), bits);
+                if quiet == Quiet::Second {
+                    owner.second = bits;
+                }
+                quiet != Quiet::No
             } else {
                 cell.write_quietly(floor, now, bits)
             };

@@ -172,6 +172,13 @@ impl Touch<'_> {
         };
         if let Some(number) = cell.list() {
             spill.change(number, |list| self.enlist(list));
+            if let ([only], false) = (spill.list(number), self.exact)
+                && only.stamps().nth(1).is_none()
+            {
+                spill.drop_list(cell);
+                cell.set_read(self.stamp);
+                owner.read = self.block;
+            }
             return;
         }
         match cell.reader() {
@@ -317,10 +324,14 @@ impl Touch<'_> {
 
     /// Removes the reads that every thread is ordered after, and those that this write races with (`raced`: there may be
     /// such reads). Returns whether any read is left.
-    fn keep_reads(&self, cell: &Cell, owner: Owner, spill: &mut Spill, raced: bool) -> bool {
+    fn keep_reads(&self, cell: &mut Cell, owner: Owner, spill: &mut Spill, raced: bool) -> bool {
         let over = |block: u32, time: u32| block == self.block && time <= self.order.floor();
         let Some(list) = cell.list() else {
-            return cell.reader().is_some_and(|(read, _)| {
+            // Several readers that the writer is ordered after are lanes of its warp, which has synchronized since. One of
+            // them stands for all.
+            let first = cell.reader().map(|(read, _)| read);
+            cell.only_first();
+            return first.is_some_and(|read| {
                 read.plain() && !over(owner.read, read.time) && !(raced && self.conflicts(read, owner.read))
             });
         };

@@ -82,8 +82,6 @@ impl Variable {
 #[derive(Debug)]
 pub(crate) struct SharedRace {
     cells: Vec<Cell>,
-    /// [`Owner::second`] of each cell.
-    seconds: Vec<u32>,
     spill: Spill,
     variables: BTreeMap<u32, Variable>,
     mbarriers: Mbarriers,
@@ -95,7 +93,6 @@ impl SharedRace {
     pub(crate) fn new(bytes: u32) -> SharedRace {
         SharedRace {
             cells: vec![Cell::default(); at(bytes.div_ceil(4))],
-            seconds: vec![0; at(bytes.div_ceil(4))],
             spill: Spill::default(),
             variables: BTreeMap::new(),
             mbarriers: Mbarriers::default(),
@@ -124,7 +121,7 @@ impl SharedRace {
 
     /// Bytes of shadow state for shared memory.
     pub(crate) fn bytes(&self) -> usize {
-        self.cells.len() * (size_of::<Cell>() + size_of::<u32>()) + self.spill.bytes()
+        self.cells.len() * size_of::<Cell>() + self.spill.bytes()
     }
 
     /// An access of a warp.
@@ -219,15 +216,13 @@ impl SharedRace {
                     continue;
                 }
                 let word = usize::try_from(address / 4).unwrap_or(usize::MAX);
-                let (Some(cell), Some(second), true) =
-                    (self.cells.get_mut(word), self.seconds.get_mut(word), address.is_multiple_of(4))
-                else {
+                let (Some(cell), true) = (self.cells.get_mut(word), address.is_multiple_of(4)) else {
                     rest |= 1 << lane;
                     continue;
                 };
                 let bits = first | lane;
                 let quiet = if reads {
-                    cell.read_quietly(second, times, bits)
+                    cell.read_in_place(times, bits)
                 } else {
                     cell.write_quietly(floor, now, bits)
                 };
@@ -245,12 +240,11 @@ impl SharedRace {
             let bits = first | u32::try_from(lane).unwrap_or(0);
             let start = usize::try_from(address / 4).unwrap_or(usize::MAX);
             let cells = self.cells.get_mut(start..).and_then(|cells| cells.get_mut(..words));
-            let seconds = self.seconds.get_mut(start..).and_then(|seconds| seconds.get_mut(..words));
             let quiet = address.is_multiple_of(4)
-                && cells.zip(seconds).is_some_and(|(cells, seconds)| {
-                    cells.iter_mut().zip(seconds).all(|(cell, second)| {
+                && cells.is_some_and(|cells| {
+                    cells.iter_mut().all(|cell| {
                         if reads {
-                            cell.read_quietly(second, times, bits)
+                            cell.read_in_place(times, bits)
                         } else {
                             cell.write_quietly(floor, now, bits)
                         }
@@ -275,7 +269,7 @@ impl SharedRace {
         if bytes < 4 || !address.is_multiple_of(4) {
             for byte in address..address.saturating_add(bytes) {
                 let Some(cell) = self.cells.get_mut(at(byte / 4)) else { break };
-                owner.second = self.seconds.get(at(byte / 4)).copied().unwrap_or(0);
+                owner.second = cell.second();
                 let parts = self.spill.split(cell, owner);
                 let (mut part, mut owner) = self.spill.part(parts, at(byte % 4));
                 let conflict = act(touch, &mut part, &mut owner, &mut self.spill, kind, pending);
@@ -294,10 +288,13 @@ impl SharedRace {
             }
             match cell.parts() {
                 None => {
-                    owner.second = self.seconds.get(word).copied().unwrap_or(0);
-                    let conflict = act(touch, cell, &mut owner, &mut self.spill, kind, pending);
-                    if let Some(second) = self.seconds.get_mut(word) {
-                        *second = owner.second;
+                    // A write that not every thread is ordered after leaves no place for a second reader.
+                    let (quiet, mut owner) = (cell.quiet(floor), Owner::of(touch.block));
+                    owner.second = cell.second();
+                    let touch = Touch { exact: touch.exact || !quiet, ..*touch };
+                    let conflict = act(&touch, cell, &mut owner, &mut self.spill, kind, pending);
+                    if quiet && kind == AccessKind::Read {
+                        cell.set_second(owner.second);
                     }
                     add_conflict(found, conflict);
                 }

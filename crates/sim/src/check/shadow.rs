@@ -17,6 +17,8 @@ const NARROW: u32 = 1 << 27;
 const PENDING: u32 = 1 << 28;
 /// Flag of a write: the cell is split, and the time field holds the number of its parts.
 const SPLIT: u32 = 1 << 29;
+/// Flag of a write: every thread is ordered after it, and the second reader is recorded in its place.
+const REPLACED: u32 = 1 << 30;
 /// Flag of a read: other lanes of the same warp have read too.
 const MANY_LANES: u32 = 1 << 28;
 /// Flag of a read: other warps have read too.
@@ -77,6 +79,15 @@ impl Stamp {
     }
 }
 
+/// Whether a read could be recorded without comparing it with a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Quiet {
+    No,
+    Yes,
+    /// It could, and it must be recorded as the second reader.
+    Second,
+}
+
 /// How many threads have read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Many {
@@ -100,9 +111,9 @@ pub(crate) struct Cell {
 const _: () = assert!(size_of::<Cell>() == 16, "at most 16 bytes for 4 bytes of shared memory");
 
 impl Cell {
-    /// The last write, and whether it is an asynchronous copy in flight.
+    /// The last write, and whether it is an asynchronous copy in flight; `None` if a second reader took its place.
     pub(crate) fn writer(&self) -> Option<(Stamp, bool)> {
-        (self.write_time != 0 && self.write & SPLIT == 0)
+        (self.write_time != 0 && self.write & (SPLIT | REPLACED) == 0)
             .then(|| (Stamp::of(self.write_time, self.write), self.write & PENDING != 0))
     }
 
@@ -136,40 +147,59 @@ impl Cell {
     }
 
     /// A read, if only barriers order threads: records it if nothing was written since `floor`, and returns whether it
-    /// did. `warp_floor` is that of the reader's warp, `stamp` is [`Stamp::bits`] of a weak read, `second` is
-    /// [`Owner::second`] of the cell.
+    /// did. `warp_floor` is that of the reader's warp, `stamp` is [`Stamp::bits`] of a weak read.
     #[inline(always)]
-    pub(crate) fn read_quietly(
-        &mut self,
-        second: &mut u32,
-        (floor, warp_floor, now): (u32, u32, u32),
-        stamp: u32,
-    ) -> bool {
+    pub(crate) fn read_quietly(&mut self, (floor, warp_floor, now): (u32, u32, u32), stamp: u32) -> Quiet {
         if self.write_time > floor || self.write & (SPLIT | PENDING) != 0 {
-            return false;
+            return Quiet::No;
         }
         if self.read_time <= floor && self.read & LISTED == 0 {
             self.read_time = now;
             self.read = stamp;
-            return true;
+            return Quiet::Yes;
         }
         if self.read & (LISTED | MODIFIED | STRONG) != 0 {
-            return false;
+            return Quiet::No;
         }
         let differs = (self.read ^ stamp) & ((1 << THREAD_BITS) - 1);
         if differs >> 5 == 0 && self.read & MANY_WARPS == 0 && self.read_time <= warp_floor {
             // Lanes of this warp have read, and all have synchronized since.
             self.read_time = now;
             self.read = stamp;
-            return true;
+            return Quiet::Yes;
         }
         let many = if differs >> 5 != 0 { MANY_WARPS } else { u32::from(differs != 0) * MANY_LANES };
-        if many & !self.read != 0 && self.read & MANY_WARPS == 0 {
-            *second = stamp;
-        }
+        let second = many & !self.read != 0 && self.read & MANY_WARPS == 0;
         self.read |= many;
         self.read_time = now;
-        true
+        if second { Quiet::Second } else { Quiet::Yes }
+    }
+
+    /// As [`read_quietly`](Self::read_quietly), with the second reader in the place of the write.
+    #[inline(always)]
+    pub(crate) fn read_in_place(&mut self, times: (u32, u32, u32), stamp: u32) -> bool {
+        let quiet = self.read_quietly(times, stamp);
+        if quiet == Quiet::Second {
+            self.write = stamp | REPLACED;
+        }
+        quiet != Quiet::No
+    }
+
+    /// The second reader in the place of the write, as [`Stamp::bits`]; 0 if there is none.
+    pub(crate) fn second(&self) -> u32 {
+        if self.write & REPLACED == 0 { 0 } else { self.write & !REPLACED }
+    }
+
+    /// Records a second reader, if there is one, in the place of a write that every thread is ordered after.
+    pub(crate) fn set_second(&mut self, second: u32) {
+        if self.read & LISTED == 0 && self.read & (MANY_LANES | MANY_WARPS) != 0 {
+            self.write = second | REPLACED;
+        }
+    }
+
+    /// Forgets that there is more than one reader.
+    pub(crate) fn only_first(&mut self) {
+        self.read &= !(MANY_LANES | MANY_WARPS);
     }
 
     /// A write: records it if no thread has accessed the bytes since `floor`, and returns whether it did.

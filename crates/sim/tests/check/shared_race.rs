@@ -121,3 +121,24 @@ fn a_read_before_equal_stores_races_with_the_stores_of_others() {
     let atomic = reader(0, "atom.shared.add.u32 %r4, [%r0], 1;");
     assert!(severities("tile", &atomic, 64, Order::Forward).contains(&Severity::Error), "atomics");
 }
+
+#[test]
+fn a_write_races_with_the_second_reader() {
+    // Thread 0 stores, two threads read after a barrier, and the first of them stores.
+    let races = |barrier: &str, second: u32, after: &str| {
+        let body = format!(
+            "setp.eq.u32 %c, %r1, 0; @%c st.shared.u32 [%r0], %r1; {barrier} @%c ld.shared.u32 %r3, [%r0];\n\
+             setp.eq.u32 %c, %r1, {second}; @%c ld.shared.u32 %r3, [%r0]; {after}\n\
+             setp.eq.u32 %c, %r1, 0; mov.u32 %r2, 5; @%c st.shared.u32 [%r0], %r2;"
+        );
+        severities("tile", &body, 64, Order::Forward)
+    };
+    let (block, warp) = ("bar.sync 0;", "bar.warp.sync -1;");
+    for (barrier, second) in [(block, 1), (block, 40), (warp, 1)] {
+        assert_eq!(races(barrier, second, ""), [Severity::Error], "{barrier} {second}");
+        assert_eq!(races(barrier, second, block), [], "{barrier} {second}");
+    }
+    assert_eq!(races(block, 1, warp), []);
+    assert_eq!(races(block, 40, warp), [Severity::Error]);
+    assert_eq!(races(warp, 1, warp), []);
+}
