@@ -42,6 +42,15 @@ pub(crate) fn run() -> Result<(), String> {
         return Err(format!("expected the same line of all three, found {lines:?}"));
     }
     done(&mut exec(&debug, &debug.join("examples/verify")))?;
+    let python = environment.programs().join("python");
+    let ledger = place.join("ledger");
+    let mut bench = Command::new(debug.join("warpproof"));
+    bench
+        .args(["bench", "attention", "--shape", "1,4,2,64,64,64", "--python"])
+        .arg(python)
+        .arg("--ledger")
+        .arg(ledger);
+    done(&mut bench)?;
     let tests = root().join("python/tests/test_attention.py");
     done(environment.python().args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]).arg(tests))
 }
@@ -60,7 +69,9 @@ fn compile(place: &Path, debug: &Path) -> Result<PathBuf, String> {
     let headers = toolchain.part(Part::Headers).ok_or("found no CUDA headers")?;
     let (libraries, program) = (place.join("libraries"), place.join("first_call"));
     fs::create_dir_all(&libraries).map_err(|error| format!("{}: {error}", libraries.display()))?;
-    for (file, name) in [("libwarpproof_cuda.so", "libcuda.so.1"), ("libwarpproof_attention.so", "libwarpproof_attention.so")] {
+    for (file, name) in
+        [("libwarpproof_cuda.so", "libcuda.so.1"), ("libwarpproof_attention.so", "libwarpproof_attention.so")]
+    {
         fs::copy(debug.join(file), libraries.join(name)).map_err(|error| format!("{file}: {error}"))?;
     }
     let mut command = Command::new("cc");
@@ -78,7 +89,11 @@ fn printed(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("cannot start {command:?}: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {
-        return Err(format!("{command:?} gave {}:\n{text}{}", output.status, String::from_utf8_lossy(&output.stderr)));
+        return Err(format!(
+            "{command:?} gave {}:\n{text}{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        ));
     }
     text.lines().next().map(str::to_owned).ok_or_else(|| format!("{command:?} printed nothing"))
 }

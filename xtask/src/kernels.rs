@@ -41,7 +41,9 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
         if bless {
             fs::write(&path, bytes).map_err(|error| format!("cannot write {file}: {error}"))?;
         } else if fs::read(&path).map_err(|error| format!("cannot read {file}: {error}"))? != bytes {
-            return Err(format!("{file} is not what the compiler gives; run `cargo xtask kernels --bless` to write it"));
+            return Err(format!(
+                "{file} is not what the compiler gives; run `cargo xtask kernels --bless` to write it"
+            ));
         }
     }
     Ok(())
@@ -97,7 +99,11 @@ fn lowered(ptx: &str) -> Result<String, String> {
         }
         text.push('\n');
     }
-    if versions == 1 { Ok(text) } else { Err(format!("expected one `.version` in the PTX, found {versions}")) }
+    if versions == 1 {
+        Ok(text)
+    } else {
+        Err(format!("expected one `.version` in the PTX, found {versions}"))
+    }
 }
 
 fn pack(bytes: &[u8]) -> Result<Vec<u8>, String> {

@@ -10,8 +10,8 @@ use std::error::Error;
 
 use cudarc::driver::CudaContext;
 use warpproof_attention::{Output, Prepared, Slices};
-use warpproof_kernels::problem::{Layout, Lengths, Mask, Shape};
 use warpproof_kernels::Request;
+use warpproof_kernels::problem::{Layout, Lengths, Mask, Shape};
 
 const BATCH: usize = 2;
 const ROWS: usize = 192;
@@ -19,8 +19,12 @@ const ROWS: usize = 192;
 fn main() -> Result<(), Box<dyn Error>> {
     let context = CudaContext::new(0)?;
     let stream = context.new_stream()?;
-    let shape =
-        Shape { heads: 4, kv_heads: 2, dim: 64, sequences: vec![Lengths { queries: ROWS, keys: ROWS }; BATCH] };
+    let shape = Shape {
+        heads: 4,
+        kv_heads: 2,
+        dim: 64,
+        sequences: vec![Lengths { queries: ROWS, keys: ROWS }; BATCH],
+    };
     let request = Request { mask: Mask::Causal, layout: Layout::Bshd, ..Request::new(shape.clone()) };
     let prepared = Prepared::new(request)?;
 
@@ -41,9 +45,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     stream.synchronize()?;
 
     // FNV-1a of the output.
-    let hash = output.iter().flat_map(|value| value.to_le_bytes()).fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash =
+        output.iter().flat_map(|value| value.to_le_bytes()).fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
     println!("B2 H4/2 S192 D64 causal: {hash:016x}");
     Ok(())
 }

@@ -13,9 +13,9 @@ use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr};
 use warpproof_attention::{Arguments, Prepared, Problem, Tensor};
 use warpproof_kernels::format::OutputFormat;
 use warpproof_kernels::inputs::{Distribution, generate};
+use warpproof_kernels::oracle::quantize as oracle;
 use warpproof_kernels::params::Strides;
 use warpproof_kernels::problem::{Granularity, Layout, Lengths, Mask, Rows, Shape, Window};
-use warpproof_kernels::oracle::quantize as oracle;
 use warpproof_kernels::quantize::{Element, Quantize};
 use warpproof_kernels::tensor::Unquantizable;
 use warpproof_kernels::{Answer, Format, Inputs, Plan, Quantized, Request, Scales};
@@ -106,7 +106,10 @@ fn describe(problem: &Problem) -> String {
             rare.push_str(&format!(", {name}"));
         }
     }
-    format!("{shape} {mask:?}, {values}{smooth}{rare}, scales per {:?}, output {output:?}, {layout:?}", scales.q)
+    format!(
+        "{shape} {mask:?}, {values}{smooth}{rare}, scales per {:?}, output {output:?}, {layout:?}",
+        scales.q
+    )
 }
 
 /// Device memory of a run.
@@ -151,11 +154,13 @@ fn verify(stream: &Arc<CudaStream>, problem: &Problem) -> Result<String, Box<dyn
             None => codes.codes.clone(),
         };
         to.tensor = Tensor { address: memory.put(&bytes)?, strides: Strides::of(&codes.rows, varlen) };
-        to.scales = memory.put(&codes.scales.iter().flat_map(|scale| scale.to_le_bytes()).collect::<Vec<u8>>())?;
+        to.scales =
+            memory.put(&codes.scales.iter().flat_map(|scale| scale.to_le_bytes()).collect::<Vec<u8>>())?;
     }
     let queries = request.shape.query_rows(request.layout);
     if varlen {
-        at.starts = (memory.put(&starts(&queries))?, memory.put(&starts(&request.shape.key_rows(request.layout)))?);
+        at.starts =
+            (memory.put(&starts(&queries))?, memory.put(&starts(&request.shape.key_rows(request.layout)))?);
     }
     let mut floats = |values: &Option<Vec<f32>>| {
         let bytes: Vec<u8> = values.iter().flatten().flat_map(|value| value.to_le_bytes()).collect();
@@ -164,7 +169,10 @@ fn verify(stream: &Arc<CudaStream>, problem: &Problem) -> Result<String, Box<dyn
     (at.sinks, at.slopes) = (floats(&inputs.sinks)?, floats(&inputs.slopes)?);
     // Elements that a kernel does not write stay NaN.
     let o = memory.held.len();
-    at.o = Tensor { address: memory.put(&vec![0xff; queries.elements() * 2])?, strides: Strides::of(&queries, varlen) };
+    at.o = Tensor {
+        address: memory.put(&vec![0xff; queries.elements() * 2])?,
+        strides: Strides::of(&queries, varlen),
+    };
     let most = request.shape.max_queries();
     let rows = request.shape.batch() * request.shape.heads * most;
     at.lse = memory.put(&vec![0xff; rows * 4])?;
@@ -190,7 +198,11 @@ fn at_most(request: &Request) -> Request {
 }
 
 /// The values of a tensor, in its layout.
-#[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "a product of a code and a scale, rounded")]
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    reason = "a product of a code and a scale, rounded"
+)]
 fn floats(tensor: &Quantized) -> Vec<f32> {
     tensor.dequantize().into_iter().map(|value| value as f32).collect()
 }
@@ -229,14 +241,24 @@ fn starts(rows: &Rows) -> Vec<u8> {
 }
 
 /// The log-sum-exp, 0 beyond the end of a sequence.
-fn lse(request: &Request, most: usize, memory: &Memory<'_>, place: usize) -> Result<Vec<u32>, Box<dyn Error>> {
+fn lse(
+    request: &Request,
+    most: usize,
+    memory: &Memory<'_>,
+    place: usize,
+) -> Result<Vec<u32>, Box<dyn Error>> {
     let words = memory.get(place)?;
     let words = words.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
     let length = |index: usize| request.shape.sequences[index / most / request.shape.heads].queries;
     Ok(words.enumerate().map(|(index, word)| if index % most < length(index) { word } else { 0 }).collect())
 }
 
-fn judge(plan: &Plan, inputs: &Inputs, mean: Option<&[f32]>, answer: &Answer) -> Result<String, Box<dyn Error>> {
+fn judge(
+    plan: &Plan,
+    inputs: &Inputs,
+    mean: Option<&[f32]>,
+    answer: &Answer,
+) -> Result<String, Box<dyn Error>> {
     let oracles = plan.oracles(inputs)?;
     let mut answer = answer.clone();
     if let (Some(mean), Some(found)) = (mean, &answer.lse) {

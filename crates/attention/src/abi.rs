@@ -149,12 +149,16 @@ unsafe fn read<T: Versioned>(name: &str, from: *const T) -> Result<T, Error> {
     let size = usize::try_from(u64::from_le_bytes(prefix)).unwrap_or(usize::MAX);
     let own = size_of::<T>();
     if size < T::PREFIX || size > 4096 {
-        return Err(Error::Invalid(format!("{name}: expected the size of the struct in its field `size`, found {size}")));
+        return Err(Error::Invalid(format!(
+            "{name}: expected the size of the struct in its field `size`, found {size}"
+        )));
     }
     // SAFETY: `size` bytes are readable by the caller's promise.
     let given = unsafe { std::slice::from_raw_parts(bytes, size) };
     if given.iter().skip(own).any(|byte| *byte != 0) {
-        return Err(Error::Unsupported(format!("{name} has fields that this version of the library does not know")));
+        return Err(Error::Unsupported(format!(
+            "{name} has fields that this version of the library does not know"
+        )));
     }
     let mut value = T::default();
     // SAFETY: both have at least that many bytes, and every byte pattern is a value of the type.
@@ -217,9 +221,13 @@ fn problem(from: &CRequest) -> Result<Problem, Error> {
 
 fn window(from: &CRequest) -> Result<Window, Error> {
     if from.window > 3 {
-        return Err(Error::Invalid(format!("window: expected WPA_WINDOW_LEFT, WPA_WINDOW_RIGHT or both, found {}", from.window)));
+        return Err(Error::Invalid(format!(
+            "window: expected WPA_WINDOW_LEFT, WPA_WINDOW_RIGHT or both, found {}",
+            from.window
+        )));
     }
-    let side = |bit: u32, keys: u32| (from.window & bit != 0).then(|| usize::try_from(keys).unwrap_or(usize::MAX));
+    let side =
+        |bit: u32, keys: u32| (from.window & bit != 0).then(|| usize::try_from(keys).unwrap_or(usize::MAX));
     Ok(Window { left: side(1, from.window_left), right: side(2, from.window_right) })
 }
 
@@ -285,11 +293,16 @@ pub unsafe extern "C" fn wpa_workspace_bytes(prepared: *const Prepared) -> usize
 /// As for [`Prepared::run`]; `prepared` is a result of [`wpa_create`] that was not destroyed, and `from` points to a
 /// `wpa_arguments` whose size is in its first field.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn wpa_run(prepared: *const Prepared, from: *const CArguments, stream: *mut c_void) -> Status {
+pub unsafe extern "C" fn wpa_run(
+    prepared: *const Prepared,
+    from: *const CArguments,
+    stream: *mut c_void,
+) -> Status {
     call(|| {
         // SAFETY: by the caller.
-        let prepared = unsafe { prepared.as_ref() }
-            .ok_or_else(|| Error::Invalid("wpa_run: expected the result of wpa_create, found null".to_owned()))?;
+        let prepared = unsafe { prepared.as_ref() }.ok_or_else(|| {
+            Error::Invalid("wpa_run: expected the result of wpa_create, found null".to_owned())
+        })?;
         // SAFETY: by the caller.
         let from = unsafe { read("the arguments", from)? };
         let needed = u64::try_from(prepared.workspace()).unwrap_or(u64::MAX);

@@ -5,28 +5,13 @@
 //! log-sum-exp; if it is not requested, the workspace has a place for it. Kernels with windows, soft caps, sinks or ALiBi are
 //! there with scales per block, as PTX only: the driver compiles them when they are first used.
 
+use warpproof_kernels::dispatch::SERVING;
 use warpproof_kernels::format::OutputFormat;
 use warpproof_kernels::problem::{Granularity, Layout, Lengths, Mask, Shape, Window};
 use warpproof_kernels::quantize::{Element, Quantize, Quantizer};
 use warpproof_kernels::unsmooth::Unsmooth;
 use warpproof_kernels::{Format, Plan, PlanError, Request, Scales};
 use warpproof_model::Device;
-
-/// Shapes of inference servers: sequences, query heads, key heads, queries, keys, elements of a row.
-pub const SERVING: [[usize; 6]; 12] = [
-    [2, 8, 8, 256, 256, 64],
-    [1, 8, 8, 512, 512, 64],
-    [1, 8, 8, 2048, 2048, 64],
-    [1, 64, 8, 1024, 1024, 64],
-    [1, 32, 8, 512, 512, 128],
-    [1, 32, 8, 2048, 2048, 128],
-    [4, 32, 8, 256, 1024, 128],
-    [1, 40, 40, 4096, 4096, 128],
-    [1, 64, 8, 1, 4096, 64],
-    [1, 32, 8, 1, 4096, 128],
-    [16, 32, 8, 1, 1024, 128],
-    [64, 32, 8, 1, 2048, 128],
-];
 
 /// Row lengths of the general kernels.
 pub const DIMS: [usize; 2] = [64, 128];
@@ -50,13 +35,18 @@ impl Kernels {
     /// Whether the library has machine code of it.
     pub fn assembled(&self) -> bool {
         const RARE: [&str; 5] = ["WINDOW_LEFT", "WINDOW_RIGHT", "SOFTCAP", "SINK", "ALIBI"];
-        let rare = |define: &String| RARE.iter().any(|name| define.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')));
+        let rare = |define: &String| {
+            RARE.iter().any(|name| define.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')))
+        };
         !self.defines.iter().any(rare)
     }
 
     /// The source and the macros in one line.
     pub fn name(&self) -> String {
-        std::iter::once(self.source).chain(self.defines.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
+        std::iter::once(self.source)
+            .chain(self.defines.iter().map(String::as_str))
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     /// The kernels of a plan.
@@ -136,7 +126,10 @@ fn quantize(request: &Request, element: Element, smooth: bool) -> Quantize {
 
 /// A request for each general kernel.
 fn general_requests() -> Vec<Request> {
-    use {Format::E4m3, Format::E5m2, Granularity::Block, Granularity::Head, OutputFormat::Bf16, OutputFormat::F16};
+    use {
+        Format::E4m3, Format::E5m2, Granularity::Block, Granularity::Head, OutputFormat::Bf16,
+        OutputFormat::F16,
+    };
     const KINDS: [(Format, Granularity, OutputFormat); 5] =
         [(E4m3, Head, F16), (E4m3, Head, Bf16), (E4m3, Block, F16), (E4m3, Block, Bf16), (E5m2, Head, F16)];
     let mut all = Vec::new();

@@ -88,7 +88,9 @@ fn driver() -> Result<(), Error> {
         return Err(Error::Driver("there is no CUDA driver: libcuda.so.1 was not found".to_owned()));
     }
     match FUNCTIONS.into_iter().find(|name| !has(name)) {
-        Some(name) => Err(Error::Driver(format!("the CUDA driver has no function {name}; update the driver"))),
+        Some(name) => {
+            Err(Error::Driver(format!("the CUDA driver has no function {name}; update the driver")))
+        }
         None => Ok(()),
     }
 }
@@ -99,7 +101,9 @@ impl Current {
         driver()?;
         let mut version: c_int = 0;
         // SAFETY: the pointer is to a number that lives.
-        unsafe { sys::cuDriverGetVersion(&raw mut version) }.result().map_err(failed("cuDriverGetVersion"))?;
+        unsafe { sys::cuDriverGetVersion(&raw mut version) }
+            .result()
+            .map_err(failed("cuDriverGetVersion"))?;
         if version < OLDEST_DRIVER {
             return Err(Error::Driver(format!(
                 "the CUDA driver is of CUDA {}.{}; this library needs a driver of CUDA 12.0 or later",
@@ -137,7 +141,9 @@ impl Current {
         static LOADED: Mutex<BTreeMap<(usize, &str), Module>> = Mutex::new(BTreeMap::new());
         let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (self.context, entry.name);
-        let all = |module: Module| steps.iter().map(|step| Ok((*step, Function::new(module, step.kernel)?))).collect();
+        let all = |module: Module| -> Result<Vec<(Step, Function)>, Error> {
+            steps.iter().map(|step| Ok((*step, Function::new(module, step.kernel)?))).collect()
+        };
         // A context that ended can have the same address: its modules are gone.
         if let Some(found) = loaded.get(&key).and_then(|module| all(*module).ok()) {
             return Ok(found);
@@ -189,7 +195,8 @@ impl Module {
 impl Function {
     /// The kernel with this name. Its blocks get as much of the L1 cache as shared memory as they can use.
     fn new(module: Module, name: &str) -> Result<Function, Error> {
-        let text = CString::new(name).map_err(|_| Error::Invalid("a kernel's name has a zero byte".to_owned()))?;
+        let text =
+            CString::new(name).map_err(|_| Error::Invalid("a kernel's name has a zero byte".to_owned()))?;
         // SAFETY: the handle is the driver's. Of a module that is gone it returns an error.
         let handle = unsafe { result::module::get_function(module.handle, text) }
             .map_err(failed("cuModuleGetFunction"))?;
@@ -206,7 +213,12 @@ impl Function {
     ///
     /// The parameter must be the one that the kernel has, with addresses that the kernel may use until the stream has
     /// executed it. The stream must be one of the current context, which is the one that the module was loaded in.
-    pub(crate) unsafe fn launch(&self, step: &Step, stream: sys::CUstream, parameter: &[u8]) -> Result<(), Error> {
+    pub(crate) unsafe fn launch(
+        &self,
+        step: &Step,
+        stream: sys::CUstream,
+        parameter: &[u8],
+    ) -> Result<(), Error> {
         let mut parameters = [parameter.as_ptr().cast_mut().cast::<c_void>()];
         let [x, y, z] = step.geometry.grid;
         // SAFETY: by the caller; the driver copies the parameter before it returns.

@@ -113,7 +113,10 @@ impl Prepared {
         }
         // Smoothing adds the same number to all scores of a row, which must not matter.
         if problem.smooth_keys && (request.softcap.is_some() || request.sinks) {
-            return Err(Error::Invalid("keys cannot be smoothed with soft caps or sinks: they depend on the scores themselves".to_owned()));
+            return Err(Error::Invalid(
+                "keys cannot be smoothed with soft caps or sinks: they depend on the scores themselves"
+                    .to_owned(),
+            ));
         }
         let plans = catalog::plans(request, &device).map_err(refused)?;
         let found = plans.into_iter().find_map(|plan| Some((image::find(&Kernels::of(&plan).name())?, plan)));
@@ -355,7 +358,9 @@ fn next_epoch() -> u32 {
 fn device(current: Current) -> Result<Device, Error> {
     if current.capability < (8, 9) {
         let (major, minor) = current.capability;
-        return Err(Error::Unsupported(format!("8-bit floats need sm_89 or later; this device is sm_{major}{minor}")));
+        return Err(Error::Unsupported(format!(
+            "8-bit floats need sm_89 or later; this device is sm_{major}{minor}"
+        )));
     }
     let l4 = Device::named("l4").ok_or_else(|| Error::Invalid("the device table has no L4".to_owned()))?;
     let mut device = *l4;

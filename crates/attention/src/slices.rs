@@ -30,7 +30,12 @@ pub struct Output<'a> {
 impl Prepared {
     /// Launches on a stream of the context that was current in [`Prepared::new`]. Tensors are contiguous in the layout of the
     /// request, whose sequences have equal lengths.
-    pub fn run_slices(&self, stream: &Arc<CudaStream>, inputs: Slices<'_>, output: Output<'_>) -> Result<(), Error> {
+    pub fn run_slices(
+        &self,
+        stream: &Arc<CudaStream>,
+        inputs: Slices<'_>,
+        output: Output<'_>,
+    ) -> Result<(), Error> {
         let request = &self.problem().request;
         if self.problem().values.is_some() {
             return Err(Error::Invalid("Q, K and V are values: use `Prepared::run`".to_owned()));
@@ -41,7 +46,8 @@ impl Prepared {
         if request.varlen() {
             return Err(Error::Invalid("lengths in device memory: use `Prepared::run`".to_owned()));
         }
-        let (queries, keys) = (request.shape.query_rows(request.layout), request.shape.key_rows(request.layout));
+        let (queries, keys) =
+            (request.shape.query_rows(request.layout), request.shape.key_rows(request.layout));
         let operands = [
             ("Q", inputs.q, &queries, request.scales.q),
             ("K", inputs.k, &keys, request.scales.k),
@@ -64,7 +70,9 @@ impl Prepared {
         used.push(one);
         if request.lse {
             let wanted = request.shape.batch() * request.shape.heads * request.shape.max_queries();
-            let lse = output.lse.ok_or_else(|| Error::Invalid("the request has a log-sum-exp, but no slice is given for it".to_owned()))?;
+            let lse = output.lse.ok_or_else(|| {
+                Error::Invalid("the request has a log-sum-exp, but no slice is given for it".to_owned())
+            })?;
             expect("the log-sum-exp", lse.len(), wanted)?;
             let (address, one) = lse.device_ptr_mut(stream);
             at.lse = address;
@@ -85,7 +93,6 @@ impl Prepared {
         unsafe { self.run(&at, stream.cu_stream().cast()) }
     }
 }
-
 
 fn expect(name: &str, found: usize, wanted: usize) -> Result<(), Error> {
     if found == wanted {

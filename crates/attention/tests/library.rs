@@ -2,7 +2,9 @@
 
 use std::ffi::CStr;
 
-use warpproof_attention::abi::{CRequest, Status, wpa_create, wpa_destroy, wpa_last_error, wpa_run, wpa_workspace_bytes};
+use warpproof_attention::abi::{
+    CRequest, Status, wpa_create, wpa_destroy, wpa_last_error, wpa_run, wpa_workspace_bytes,
+};
 use warpproof_attention::{catalog, image};
 use warpproof_model::Device;
 

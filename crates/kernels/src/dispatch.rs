@@ -30,6 +30,22 @@ pub const SHAPES: &[[usize; 4]] = &[
     [1, 8, 2048, 128],
 ];
 
+/// Shapes of inference servers: sequences, query heads, key heads, queries, keys, elements of a row.
+pub const SERVING: [[usize; 6]; 12] = [
+    [2, 8, 8, 256, 256, 64],
+    [1, 8, 8, 512, 512, 64],
+    [1, 8, 8, 2048, 2048, 64],
+    [1, 64, 8, 1024, 1024, 64],
+    [1, 32, 8, 512, 512, 128],
+    [1, 32, 8, 2048, 2048, 128],
+    [4, 32, 8, 256, 1024, 128],
+    [1, 40, 40, 4096, 4096, 128],
+    [1, 64, 8, 1, 4096, 64],
+    [1, 32, 8, 1, 4096, 128],
+    [16, 32, 8, 1, 1024, 128],
+    [64, 32, 8, 1, 2048, 128],
+];
+
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {

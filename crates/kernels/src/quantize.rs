@@ -119,7 +119,8 @@ impl Quantize {
 
     /// Whether the kernels read the start of each sequence from device memory.
     pub fn varlen(&self) -> bool {
-        self.lengths_on_device || (1..self.rows.batch()).any(|batch| self.rows.length(batch) != self.rows.length(0))
+        self.lengths_on_device
+            || (1..self.rows.batch()).any(|batch| self.rows.length(batch) != self.rows.length(0))
     }
 
     /// Tiles of the longest sequence.

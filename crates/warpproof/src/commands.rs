@@ -2,6 +2,7 @@
 //! `fn run(&self, terminal: &mut Terminal) -> Outcome`, and two lines here.
 
 mod attention;
+mod bench;
 mod build;
 mod check;
 mod claims;
@@ -76,6 +77,7 @@ commands![
     selftest::Selftest,
     toolchain::Toolchain,
     attention::Attention,
+    bench::Bench,
     device_runner::DeviceRunner,
     fleet::Fleet,
     fleet::Serve,

@@ -273,12 +273,9 @@ pub(super) const STEPS: &[Step] = &[
             attention::run(true, None, false).map(quiet)
         },
     ),
-    study(
-        "kernels",
-        1,
-        Inputs { files: &["crates/attention/data/"], ..of("kernels") },
-        || kernels::run(false).map(quiet),
-    ),
+    study("kernels", 1, Inputs { files: &["crates/attention/data/"], ..of("kernels") }, || {
+        kernels::run(false).map(quiet)
+    }),
     Step {
         leaves: &["attention-library"],
         ..study(
