@@ -14,6 +14,7 @@ use warpproof_attention::{Arguments, Prepared, Problem, Tensor};
 use warpproof_kernels::format::OutputFormat;
 use warpproof_kernels::inputs::{Distribution, generate};
 use warpproof_kernels::oracle::quantize as oracle;
+use warpproof_kernels::paged::PageTable;
 use warpproof_kernels::params::Strides;
 use warpproof_kernels::problem::{Granularity, Layout, Lengths, Mask, Rows, Shape, Window};
 use warpproof_kernels::quantize::{Element, Quantize};
@@ -76,6 +77,14 @@ fn problems() -> Vec<Problem> {
                         .map(Problem::from),
                     );
                 }
+                if mask == Mask::Causal {
+                    for (page_size, granularity, values) in [(64, Granularity::Block, None), (128, Granularity::Head, Some(Element::F16))] {
+                        let lengths_on_device = true;
+                        let scales = Scales::all(granularity);
+                        let request = Request { page_size: Some(page_size), scales, lengths_on_device, ..base.clone() };
+                        all.push(Problem { request, values, smooth_keys: false });
+                    }
+                }
                 for (element, granularity, smooth_keys) in [
                     (Element::F16, Granularity::Head, false),
                     (Element::Bf16, Granularity::Block, false),
@@ -99,8 +108,9 @@ fn describe(problem: &Problem) -> String {
     let Request { shape, mask, format, scales, output, layout, .. } = &problem.request;
     let values = problem.values.map_or_else(|| format.to_string(), |element| format!("{element:?}"));
     let smooth = if problem.smooth_keys { ", smooth keys" } else { "" };
-    let Request { window, softcap, sinks, alibi, .. } = &problem.request;
+    let Request { window, softcap, sinks, alibi, page_size, .. } = &problem.request;
     let mut rare = window.left.map_or_else(String::new, |keys| format!(", window of {keys}"));
+    rare.push_str(&page_size.map_or_else(String::new, |keys| format!(", pages of {keys}")));
     for (name, on) in [("soft cap", softcap.is_some()), ("sinks", *sinks), ("ALiBi", *alibi)] {
         if on {
             rare.push_str(&format!(", {name}"));
@@ -144,11 +154,21 @@ fn verify(stream: &Arc<CudaStream>, problem: &Problem) -> Result<String, Box<dyn
     let mut memory = Memory { stream, held: Vec::new() };
     let mut at = Arguments::default();
     let varlen = request.varlen();
+    let table = request.page_size.map(|size| PageTable::shuffled(&inputs.k.rows, size, 3));
     for ((to, codes), values) in [&mut at.q, &mut at.k, &mut at.v]
         .into_iter()
         .zip([&inputs.q, &inputs.k, &inputs.v])
         .zip([&drawn.q, &drawn.k, &drawn.v])
     {
+        if let (Some(table), false) = (&table, std::ptr::eq(codes, &raw const inputs.q)) {
+            let pool = table.pool(codes);
+            let across = u64::try_from(codes.rows.heads * codes.rows.dim)?;
+            let batch = across * u64::try_from(table.page_size)?;
+            let strides = Strides { batch, head: u64::try_from(codes.rows.dim)?, row: across };
+            to.tensor = Tensor { address: memory.put(&pool.codes)?, strides };
+            to.scales = memory.put(&pool.scales.iter().flat_map(|scale| scale.to_le_bytes()).collect::<Vec<u8>>())?;
+            continue;
+        }
         let bytes = match problem.values {
             Some(element) => element.encode(&floats(values)),
             None => codes.codes.clone(),
@@ -156,6 +176,10 @@ fn verify(stream: &Arc<CudaStream>, problem: &Problem) -> Result<String, Box<dyn
         to.tensor = Tensor { address: memory.put(&bytes)?, strides: Strides::of(&codes.rows, varlen) };
         to.scales =
             memory.put(&codes.scales.iter().flat_map(|scale| scale.to_le_bytes()).collect::<Vec<u8>>())?;
+    }
+    if let Some(table) = &table {
+        let entries = u32::try_from(table.entries.len() / request.shape.batch())?;
+        at.pages = (memory.put(&table.entries.iter().flat_map(|page| page.to_le_bytes()).collect::<Vec<u8>>())?, entries);
     }
     let queries = request.shape.query_rows(request.layout);
     if varlen {
@@ -229,9 +253,17 @@ fn quantized(problem: &Problem, drawn: &Inputs) -> Result<(Inputs, Option<Vec<f3
     };
     let inputs = Inputs {
         q: one(&drawn.q, request.scales.q, false)?,
-        k: one(&drawn.k, request.scales.k, problem.smooth_keys)?,
-        v: one(&drawn.v, request.scales.v, false)?,
         ..drawn.clone()
+    };
+    // Keys in pages are codes.
+    let inputs = if request.page_size.is_some() {
+        inputs
+    } else {
+        Inputs {
+            k: one(&drawn.k, request.scales.k, problem.smooth_keys)?,
+            v: one(&drawn.v, request.scales.v, false)?,
+            ..inputs
+        }
     };
     Ok((inputs, mean))
 }

@@ -57,6 +57,8 @@ typedef struct {
     float softcap;              /* not 0: scores become softcap * tanh(score / softcap) */
     uint32_t sinks;             /* 1: a logit of each head joins the sum of the softmax, without a value */
     uint32_t alibi;             /* 1: a slope of each head times the distance of key and query is subtracted from each score */
+    uint32_t page_size;         /* not 0: K and V are e4m3 codes in pages of 64, 128 or 256 keys; causal, lengths_on_device. `input` is
+                                   then the type of Q */
 } wpa_request;
 
 /* A tensor in device memory, aligned to 16 bytes. Strides are in elements, and multiples of 16 bytes; the elements of a row are
@@ -76,6 +78,9 @@ typedef struct {
     uint64_t query_starts, key_starts;       /* uint32_t[batch + 1], with lengths_on_device: rows before each sequence, and all rows */
     uint64_t workspace, workspace_bytes;     /* at least wpa_workspace_bytes, aligned to 16; contents do not matter */
     uint64_t sinks, slopes;                  /* float[heads], if requested */
+    uint64_t pages, pages_per_sequence;      /* uint32_t[batch][pages_per_sequence], with page_size: the pages of each sequence. The batch
+                                                strides of K and V are then those of pages, and scales per block are
+                                                float[page][kv_heads][page_size / 64] */
 } wpa_arguments;
 
 /* A prepared request. */

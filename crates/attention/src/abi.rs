@@ -54,6 +54,7 @@ pub struct CRequest {
     pub softcap: f32,
     pub sinks: u32,
     pub alibi: u32,
+    pub page_size: u32,
 }
 
 /// `wpa_tensor`.
@@ -87,6 +88,8 @@ pub struct CArguments {
     pub workspace_bytes: u64,
     pub sinks: u64,
     pub slopes: u64,
+    pub pages: u64,
+    pub pages_per_sequence: u64,
 }
 
 thread_local! {
@@ -123,7 +126,7 @@ unsafe trait Versioned: Copy + Default {
     const PREFIX: usize;
 }
 
-// SAFETY: 21 numbers of four bytes.
+// SAFETY: 22 numbers of four bytes.
 unsafe impl Versioned for CRequest {
     const PREFIX: usize = 4;
 }
@@ -213,6 +216,7 @@ fn problem(from: &CRequest) -> Result<Problem, Error> {
         softcap: (from.softcap != 0.0).then(|| f64::from(from.softcap)),
         sinks: choice("sinks", from.sinks)?,
         alibi: choice("alibi", from.alibi)?,
+        page_size: (from.page_size != 0).then(|| wide(from.page_size)),
         lengths_on_device: choice("lengths_on_device", from.lengths_on_device)?,
         ..Request::new(shape)
     };
@@ -245,6 +249,7 @@ fn arguments(from: &CArguments) -> Arguments {
         lse: from.lse,
         sinks: from.sinks,
         slopes: from.slopes,
+        pages: (from.pages, u32::try_from(from.pages_per_sequence).unwrap_or(u32::MAX)),
         starts: (from.query_starts, from.key_starts),
         workspace: from.workspace,
     }

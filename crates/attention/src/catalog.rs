@@ -2,8 +2,8 @@
 //!
 //! For the shapes of [`SERVING`], the library has the kernel that the dispatch table chooses; for everything else that it
 //! supports, a general kernel: rung n5, with blocks of 64 rows, or of 16 with split keys. General kernels write the
-//! log-sum-exp; if it is not requested, the workspace has a place for it. Kernels with windows, soft caps, sinks or ALiBi are
-//! there with scales per block, as PTX only: the driver compiles them when they are first used.
+//! log-sum-exp; if it is not requested, the workspace has a place for it. Kernels with windows, soft caps, sinks, ALiBi or pages are
+//! there in the combinations that models use, as PTX only: the driver compiles them when they are first used.
 
 use warpproof_kernels::dispatch::SERVING;
 use warpproof_kernels::format::OutputFormat;
@@ -34,7 +34,7 @@ pub struct Kernels {
 impl Kernels {
     /// Whether the library has machine code of it.
     pub fn assembled(&self) -> bool {
-        const RARE: [&str; 5] = ["WINDOW_LEFT", "WINDOW_RIGHT", "SOFTCAP", "SINK", "ALIBI"];
+        const RARE: [&str; 6] = ["WINDOW_LEFT", "WINDOW_RIGHT", "SOFTCAP", "SINK", "ALIBI", "PAGED"];
         let rare = |define: &String| {
             RARE.iter().any(|name| define.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')))
         };
@@ -155,10 +155,14 @@ fn general_requests() -> Vec<Request> {
     all
 }
 
-/// A request for each combination of window, soft cap, sinks and ALiBi that models use: Mistral, gpt-oss, Gemma 2, BLOOM and MPT.
+/// A request for pages, and for each combination of window, soft cap, sinks and ALiBi that models use: Mistral, gpt-oss, Gemma 2,
+/// BLOOM and MPT.
 fn rare_requests() -> Vec<Request> {
     let mut all = Vec::new();
     for request in general_requests() {
+        if request.format == Format::E4m3 && request.mask == Mask::Causal && request.lengths_on_device {
+            all.push(Request { page_size: Some(64), ..request.clone() });
+        }
         let rare = request.mask == Mask::Causal && request.scales.q == Granularity::Block;
         if rare {
             let (window, softcap) = (Window::left(1), Some(1.0));

@@ -23,7 +23,8 @@ use crate::{Error, image};
 pub struct Problem {
     /// Sizes, mask, formats. The layout describes the codes of [`Prepared::run_slices`] and of values; [`Prepared::run`] takes strides.
     pub request: Request,
-    /// The type of Q, K and V if they are values, which the run quantizes; `None`: they are codes with scales.
+    /// The type of Q, K and V if they are values, which the run quantizes; `None`: they are codes with scales. With pages, this is the
+    /// type of Q, and K and V are codes.
     pub values: Option<Element>,
     /// Subtract the mean of each channel of K before it is quantized, which makes the codes more precise.
     pub smooth_keys: bool,
@@ -69,6 +70,9 @@ pub struct Arguments {
     pub sinks: u64,
     /// The slope of ALiBi of each query head, f32, if requested.
     pub slopes: u64,
+    /// The pages of each sequence, u32, `[batch][entries]`, and the entries of each sequence, if K and V are in pages. Their stride of
+    /// sequences is then that of pages.
+    pub pages: (u64, u32),
     /// Rows before each sequence, and all rows, as u32: of the queries and of the keys, if lengths are in device memory.
     pub starts: (u64, u64),
     /// [`Prepared::workspace`] bytes, aligned to 16. Its contents do not matter. Runs that may overlap need one each.
@@ -81,8 +85,8 @@ pub struct Prepared {
     problem: Problem,
     plan: Plan,
     attention: Vec<(Step, Function)>,
-    /// Of Q, K and V, if they are values.
-    quantizers: Option<[Stage; 3]>,
+    /// Of Q, K and V, for those that are values.
+    quantizers: Vec<Stage>,
     unsmooth: Option<(Vec<(Step, Function)>, Unsmooth)>,
     /// Offsets in the workspace.
     attention_workspace: u64,
@@ -108,7 +112,7 @@ impl Prepared {
         let request = &problem.request;
         let current = Current::get()?;
         let device = device(current)?;
-        if problem.smooth_keys && problem.values.is_none() {
+        if problem.smooth_keys && (problem.values.is_none() || request.page_size.is_some()) {
             return Err(Error::Invalid("only keys that the run quantizes can be smoothed".to_owned()));
         }
         // Smoothing adds the same number to all scores of a row, which must not matter.
@@ -128,8 +132,8 @@ impl Prepared {
         let rows = request.shape.batch() * request.shape.heads * request.shape.max_queries();
         let lse = layout.add(if plan.request.lse && !request.lse { rows * size_of::<f32>() } else { 0 });
         let quantizers = match problem.values {
-            None => None,
-            Some(element) => Some(stages(&problem, element, &device, current, &mut layout)?),
+            None => Vec::new(),
+            Some(element) => stages(&problem, element, &device, current, &mut layout)?,
         };
         let unsmooth = if problem.smooth_keys && request.lse {
             let unsmooth = Unsmooth::new(&plan).map_err(refused)?;
@@ -170,19 +174,17 @@ impl Prepared {
         self.check(arguments)?;
         let stream: sys::CUstream = stream.cast();
         let mut codes = [arguments.q, arguments.k, arguments.v];
-        if let Some(stages) = &self.quantizers {
-            let starts = [arguments.starts.0, arguments.starts.1, arguments.starts.1];
-            for ((stage, operand), starts) in stages.iter().zip(&mut codes).zip(starts) {
-                let (parameter, made) = stage.params(operand.tensor, starts, arguments.workspace);
-                // SAFETY: by the caller; the parameter is the one of the quantizer's kernels.
-                unsafe { launch(&stage.steps, stream, &parameter)? };
-                *operand = made;
-            }
+        let starts = [arguments.starts.0, arguments.starts.1, arguments.starts.1];
+        for ((stage, operand), starts) in self.quantizers.iter().zip(&mut codes).zip(starts) {
+            let (parameter, made) = stage.params(operand.tensor, starts, arguments.workspace);
+            // SAFETY: by the caller; the parameter is the one of the quantizer's kernels.
+            unsafe { launch(&stage.steps, stream, &parameter)? };
+            *operand = made;
         }
         let parameter = self.params(arguments, codes);
         // SAFETY: by the caller; the parameter is the one of the plan's kernels.
         unsafe { launch(&self.attention, stream, &parameter)? };
-        if let (Some((steps, unsmooth)), Some([_, keys, _])) = (&self.unsmooth, &self.quantizers) {
+        if let (Some((steps, unsmooth)), [_, keys, _]) = (&self.unsmooth, self.quantizers.as_slice()) {
             let at = UnsmoothAddresses {
                 q: (codes[0].tensor.address, codes[0].scales),
                 mean: arguments.workspace.saturating_add(keys.mean),
@@ -200,11 +202,15 @@ impl Prepared {
     fn params(&self, arguments: &Arguments, codes: [Operand; 3]) -> Vec<u8> {
         let mut params = self.plan.params;
         let varlen = self.plan.varlen();
-        for (operand, from) in [&mut params.q, &mut params.k, &mut params.v].into_iter().zip(codes) {
+        let packed = varlen && self.problem.request.page_size.is_none();
+        for ((operand, from), packed) in
+            [&mut params.q, &mut params.k, &mut params.v].into_iter().zip(codes).zip([varlen, packed, packed])
+        {
             operand.codes = from.tensor.address;
             operand.scales = from.scales;
-            operand.strides = placed(from.tensor.strides, varlen);
+            operand.strides = placed(from.tensor.strides, packed);
         }
+        (params.pages, params.max_pages) = arguments.pages;
         params.o = arguments.o.address;
         params.o_strides = placed(arguments.o.strides, varlen);
         let requested = self.problem.request.lse;
@@ -217,11 +223,13 @@ impl Prepared {
     }
 
     fn check(&self, at: &Arguments) -> Result<(), Error> {
-        let bytes = self.problem.values.map_or(1, Element::bytes);
+        let bytes = |operand: usize| {
+            if operand < self.quantizers.len() { self.problem.values.map_or(1, Element::bytes) } else { 1 }
+        };
         let tensors = [
-            ("Q", at.q.tensor, bytes),
-            ("K", at.k.tensor, bytes),
-            ("V", at.v.tensor, bytes),
+            ("Q", at.q.tensor, bytes(0)),
+            ("K", at.k.tensor, bytes(1)),
+            ("V", at.v.tensor, bytes(2)),
             ("O", at.o, size_of::<u16>()),
         ];
         for (name, tensor, bytes) in tensors {
@@ -234,19 +242,29 @@ impl Prepared {
                 )));
             }
         }
-        if self.problem.values.is_none() {
-            aligned("the scales of Q", at.q.scales, 4)?;
-            aligned("the scales of K", at.k.scales, 4)?;
-            aligned("the scales of V", at.v.scales, 4)?;
+        let scales =
+            [("the scales of Q", at.q.scales), ("the scales of K", at.k.scales), ("the scales of V", at.v.scales)];
+        for (name, address) in scales.into_iter().skip(self.quantizers.len()) {
+            aligned(name, address, 4)?;
         }
         let request = &self.problem.request;
         for (requested, name, address) in [
             (request.lse, "the log-sum-exp", at.lse),
             (request.sinks, "the sinks", at.sinks),
             (request.alibi, "the slopes of ALiBi", at.slopes),
+            (request.page_size.is_some(), "the page table", at.pages.0),
         ] {
             if requested {
                 aligned(name, address, 4)?;
+            }
+        }
+        if let Some(size) = request.page_size {
+            let needed = request.shape.max_keys().div_ceil(size);
+            if usize::try_from(at.pages.1).is_ok_and(|entries| entries < needed) {
+                return Err(Error::Invalid(format!(
+                    "the page table has {} entries for each sequence; expected at least {needed}",
+                    at.pages.1
+                )));
             }
         }
         if self.plan.varlen() {
@@ -260,14 +278,14 @@ impl Prepared {
     }
 }
 
-/// The quantizers of Q, K and V.
+/// The quantizers of Q, K and V; with pages, of Q.
 fn stages(
     problem: &Problem,
     element: Element,
     device: &Device,
     current: Current,
     layout: &mut Layout,
-) -> Result<[Stage; 3], Error> {
+) -> Result<Vec<Stage>, Error> {
     let request = &problem.request;
     let (queries, keys) = (request.shape.query_rows(request.layout), request.shape.key_rows(request.layout));
     let mut stage = |rows: &Rows, granularity: Granularity, smooth: bool| {
@@ -290,11 +308,12 @@ fn stages(
             plan,
         })
     };
-    Ok([
-        stage(&queries, request.scales.q, false)?,
-        stage(&keys, request.scales.k, problem.smooth_keys)?,
-        stage(&keys, request.scales.v, false)?,
-    ])
+    let mut all = vec![stage(&queries, request.scales.q, false)?];
+    if request.page_size.is_none() {
+        all.push(stage(&keys, request.scales.k, problem.smooth_keys)?);
+        all.push(stage(&keys, request.scales.v, false)?);
+    }
+    Ok(all)
 }
 
 impl Stage {

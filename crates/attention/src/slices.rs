@@ -40,8 +40,8 @@ impl Prepared {
         if self.problem().values.is_some() {
             return Err(Error::Invalid("Q, K and V are values: use `Prepared::run`".to_owned()));
         }
-        if request.sinks || request.alibi {
-            return Err(Error::Invalid("sinks and ALiBi: use `Prepared::run`".to_owned()));
+        if request.sinks || request.alibi || request.page_size.is_some() {
+            return Err(Error::Invalid("sinks, ALiBi and pages: use `Prepared::run`".to_owned()));
         }
         if request.varlen() {
             return Err(Error::Invalid("lengths in device memory: use `Prepared::run`".to_owned()));

@@ -27,12 +27,12 @@ fn the_header_has_the_structs_of_the_library() {
     let mut lines = vec!["#include \"warpproof_attention.h\"".to_owned()];
     lines.extend(offsets!(CRequest, "wpa_request":
         size, batch, heads, kv_heads, head_dim, queries, keys, input, scales, causal, lengths_on_device, lse, softmax_scale, output,
-        smooth_keys, window, window_left, window_right, softcap, sinks, alibi,
+        smooth_keys, window, window_left, window_right, softcap, sinks, alibi, page_size,
     ));
     lines.extend(offsets!(CTensor, "wpa_tensor": data, batch_stride, head_stride, row_stride));
     lines.extend(offsets!(CArguments, "wpa_arguments":
         size, q, k, v, o, q_scales, k_scales, v_scales, lse, query_starts, key_starts, workspace, workspace_bytes, sinks,
-        slopes,
+        slopes, pages, pages_per_sequence,
     ));
     lines.push(format!("_Static_assert(WPA_VERSION == {}, \"version\");", warpproof_attention::VERSION));
     for (name, status) in [

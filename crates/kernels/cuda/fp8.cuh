@@ -20,8 +20,8 @@
 #endif
 
 constexpr unsigned UNIT = 16; // query rows of a warp
-constexpr bool SHAPED = SOFTCAP || ALIBI;       // scores are not multiples of the products
-constexpr bool MASKED = CAUSAL || WINDOW_RIGHT; // rows differ in where the keys end that they see
+#define SHAPED (SOFTCAP || ALIBI)       // scores are not multiples of the products
+#define MASKED (CAUSAL || WINDOW_RIGHT) // rows differ in where the keys end that they see
 constexpr unsigned TILE_KEYS = KEY_TILE;
 static_assert(TILE_KEYS == 64 || (TILE_KEYS == 32 && !K_SCALES && !V_SCALES), "finer scales are those of 64 keys");
 
@@ -38,20 +38,28 @@ struct TileScales {
     float v_ratio[V_SCALES == 2 ? TILE_KEYS : 1]; // a key's scale as a part of the largest in the tile
     float v;                                      // the largest
 
+    static __device__ __forceinline__ float k_scale(const Work &work, unsigned key)
+    {
+        return PAGED ? work.paged_scale(work.p.k, key) : work.k_scale(key);
+    }
+    static __device__ __forceinline__ float v_scale(const Work &work, unsigned key)
+    {
+        return PAGED ? work.paged_scale(work.p.v, key) : work.v_scale(key);
+    }
     // By one warp.
     __device__ __forceinline__ void load(const Work &work, unsigned first, const Lane &lane)
     {
         const unsigned low = first + lane.lane, high = low + 32;
         if (K_SCALES == 1 && lane.lane == 0)
-            k[0] = first < work.keys ? work.k_scale(first) : 0.0f;
+            k[0] = first < work.keys ? k_scale(work, first) : 0.0f;
         if (K_SCALES == 2) {
-            k[lane.lane] = low < work.keys ? work.k_scale(low) : 0.0f;
-            k[lane.lane + 32] = high < work.keys ? work.k_scale(high) : 0.0f;
+            k[lane.lane] = low < work.keys ? k_scale(work, low) : 0.0f;
+            k[lane.lane + 32] = high < work.keys ? k_scale(work, high) : 0.0f;
         }
         if (V_SCALES == 1 && lane.lane == 0)
-            v = first < work.keys ? work.v_scale(first) : 0.0f;
+            v = first < work.keys ? v_scale(work, first) : 0.0f;
         if (V_SCALES == 2) {
-            float a = low < work.keys ? work.v_scale(low) : 0.0f, b = high < work.keys ? work.v_scale(high) : 0.0f;
+            float a = low < work.keys ? v_scale(work, low) : 0.0f, b = high < work.keys ? v_scale(work, high) : 0.0f;
             float largest = warp_max(fmaxf(a, b));
             v_ratio[lane.lane] = __fdiv_rn(a, largest);
             v_ratio[lane.lane + 32] = __fdiv_rn(b, largest);
@@ -111,12 +119,11 @@ struct UnitRows {
     __device__ __forceinline__ unsigned row(unsigned h, const Lane &lane) const { return min(index(h, lane), work.rows - 1); }
     __device__ __forceinline__ unsigned index(unsigned h, const Lane &lane) const { return first + lane.row(2 * h); }
     __device__ __forceinline__ unsigned visible(unsigned h) const { return MASKED ? seen[h] : work.keys; }
-    __device__ __forceinline__ unsigned last() const { return min(first + UNIT, work.rows) - 1; }
     // Whether every row sees every key of the tile before `end`: no row sees an earlier end than the first, and none a later beginning
     // than the last. With a negative factor the smallest score would be the largest.
     __device__ __forceinline__ bool full(unsigned end) const
     {
-        if (WINDOW_LEFT && end - TILE_KEYS < work.first_visible(last()))
+        if (WINDOW_LEFT && end - TILE_KEYS < work.first_visible(min(first + UNIT, work.rows) - 1))
             return false;
         return end <= (MASKED ? work.visible(first) : work.keys) && work.p.factor >= 0.0f;
     }
@@ -125,7 +132,7 @@ struct UnitRows {
     {
         if (WINDOW_LEFT && key + TILE_KEYS <= work.first_visible(first))
             return false;
-        return first < work.rows && key < (MASKED ? work.visible(last()) : work.keys);
+        return first < work.rows && key < (MASKED ? work.visible(min(first + UNIT, work.rows) - 1) : work.keys);
     }
 };
 

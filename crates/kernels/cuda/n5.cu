@@ -22,6 +22,7 @@
 constexpr unsigned PARTS = PAIRED ? 2 : 1, THREADS = ROW_WARPS * PARTS * 32;
 static_assert(!PAIRED || !SPLIT, "either warps or blocks share the keys");
 static_assert(!PAIRED || !WINDOW_LEFT, "the two warps of a pair begin at the same tile of their halves");
+static_assert(!PAIRED || !PAGED, "the tiles of a pair are in two pages");
 static_assert(!PAIRED || !SINK, "both warps of a pair would take the sink");
 
 // The sums of the second warp of each pair; neighboring rows are exchanged by halves of the banks.
@@ -70,8 +71,18 @@ struct Stream {
     __device__ __forceinline__ Stream(SharedStorage &s, const Work &work, unsigned first, unsigned end, unsigned half)
         : s(s), work(work), row(threadIdx.x / CHUNKS), chunk(threadIdx.x % CHUNKS), end(end), half(half)
     {
+        if (PAGED)
+            return; // each tile has a page of its own
         k = work.k() + (first + row) * work.p.k.row_stride + chunk * 16;
         v = work.v() + (first + row) * work.p.v.row_stride + chunk * 16;
+    }
+
+    // The page of the tile from key `first` on.
+    __device__ __forceinline__ void turn_to(unsigned first)
+    {
+        const unsigned page = work.page(first), head = work.key_head(), at = work.row_of_page(first) + row;
+        k = work.p.k.head(page, head, at) + chunk * 16;
+        v = work.p.v.head(page, head, at) + chunk * 16;
     }
 
     // Copies a tile of each part, from key `first` of it on; zeros from the last key on.
@@ -95,6 +106,8 @@ struct Stream {
     // The next tile, K in a group before V; nothing beyond the end, but the groups are there.
     __device__ __forceinline__ void load(unsigned stage, unsigned first, const Lane &lane)
     {
+        if (PAGED && first < end)
+            turn_to(first);
         if (first < end)
             copy(s.tiles.k[stage], k, work.p.k.row_stride, first);
         cp_async_commit_group();

@@ -38,5 +38,9 @@ struct Params {
     float cap, reserved; // with SOFTCAP: cap · log2(e)
     const float *sinks;  // with SINK: [heads]
     const float *slopes; // with ALIBI: [heads]
+    // With PAGED: [batch][max_pages], the pages of each sequence. K and V are then pools, [page][2^page_shift rows][head][D], whose batch
+    // stride is that of pages; so are scales finer than a head, [page][head][…].
+    const unsigned *pages;
+    unsigned max_pages, page_shift;
 };
-static_assert(sizeof(Params) == 304, "what the host writes");
+static_assert(sizeof(Params) == 320, "what the host writes");

@@ -34,6 +34,9 @@
 #ifndef VARLEN // sequences of different lengths, one after the other
 #define VARLEN 0
 #endif
+#ifndef PAGED // keys and values lie in pages; a table has those of each sequence
+#define PAGED 0
+#endif
 #ifndef SPLIT // the keys of a row are spread over several blocks; `merge` puts their sums together
 #define SPLIT 0
 #endif
@@ -44,8 +47,6 @@
 #ifndef GROUPED // query heads share key heads; where none do, nobody divides
 #define GROUPED 1
 #endif
-
-constexpr float LOG2_E = 1.44269504f;
 
 struct Work {
     const Params &p;
@@ -109,6 +110,13 @@ struct Work {
     {
         return p.v.head(batch, key_head(), VARLEN ? p.key_starts[batch] : 0);
     }
+    // The page of a key. Keys of a tile share it.
+    __device__ __forceinline__ unsigned page(unsigned key) const { return p.pages[batch * p.max_pages + (key >> p.page_shift)]; }
+    __device__ __forceinline__ unsigned row_of_page(unsigned key) const { return key & ((1u << p.page_shift) - 1); }
+    __device__ __forceinline__ float paged_scale(const Operand &operand, unsigned key) const
+    {
+        return operand.scale(page(key), key_head(), row_of_page(key));
+    }
     __device__ __forceinline__ unsigned short *o(unsigned row) const
     {
         return p.o + batch * p.o_batch_stride + query_head(row) * p.o_head_stride +
@@ -130,9 +138,9 @@ struct Work {
     // The key that is at a row's own place; negative with more queries than keys.
     __device__ __forceinline__ int place(unsigned row) const { return static_cast<int>(query(row) + keys - queries); }
     // The slope of a row's head, in powers of two.
-    __device__ __forceinline__ float slope(unsigned row) const { return __fmul_rn(p.slopes[query_head(row)], LOG2_E); }
+    __device__ __forceinline__ float slope(unsigned row) const { return __fmul_rn(p.slopes[query_head(row)], 1.44269504f); }
     // The sink of a row's head, in powers of two.
-    __device__ __forceinline__ float sink(unsigned row) const { return __fmul_rn(p.sinks[query_head(row)], LOG2_E); }
+    __device__ __forceinline__ float sink(unsigned row) const { return __fmul_rn(p.sinks[query_head(row)], 1.44269504f); }
 
     // A row's place among those of the log-sum-exp.
     __device__ __forceinline__ unsigned long long lse_index(unsigned row) const

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::inputs::{Inputs, heads_of};
+use crate::paged::PageTable;
 use crate::params::Params;
 use crate::plan::{Plan, Step};
 use crate::tensor::Quantized;
@@ -39,6 +40,9 @@ pub struct Addresses {
     pub sinks: u64,
     /// The slope of each query head, f32, if the plan has ALiBi.
     pub slopes: u64,
+    /// The pages of each sequence, u32, `[batch][pages of the longest]`, if K and V are in pages; `k` and `v` are
+    /// then those of the pools ([`crate::paged`]).
+    pub pages: u64,
 }
 
 /// [`Plan::workspace`] bytes of device memory, and the number of launches that have used them.
@@ -91,6 +95,7 @@ impl Addresses {
             ("the starts of the keys", self.starts.1, 4),
             ("the sinks", self.sinks, 4),
             ("the slopes", self.slopes, 4),
+            ("the page table", self.pages, 4),
         ];
         match all.into_iter().find(|(_, address, bytes)| !address.is_multiple_of(*bytes)) {
             Some((name, address, bytes)) => Err(RunError::Alignment { name, address, bytes }),
@@ -98,6 +103,9 @@ impl Addresses {
         }
     }
 }
+
+/// The seed of the order of pages in [`Attention::run`].
+const TABLE_SEED: u64 = 1;
 
 /// What a run copies to the device.
 struct Operands<'a> {
@@ -194,7 +202,7 @@ impl<G: Gpu> Attention<G> {
         params.partial = workspace.address;
         params.epoch = workspace.next_epoch();
         (params.query_starts, params.key_starts) = at.starts;
-        (params.sinks, params.slopes) = (at.sinks, at.slopes);
+        (params.sinks, params.slopes, params.pages) = (at.sinks, at.slopes, at.pages);
         Ok(params)
     }
 
@@ -214,7 +222,8 @@ impl<G: Gpu> Attention<G> {
         self.run_with(gpu, &Operands { tensors: [q, k, v], sinks: None, slopes: None })
     }
 
-    /// Copies inputs to the device, launches, and copies the output back.
+    /// Copies inputs to the device, launches, and copies the output back. If the plan has pages, K and V are
+    /// copied to pools whose pages are in a pseudorandom order.
     pub fn run_inputs(&self, gpu: &mut G, inputs: &Inputs) -> Result<Answer, RunError<G::Error>> {
         let tensors = [&inputs.q, &inputs.k, &inputs.v];
         let (sinks, slopes) = (inputs.sinks.as_deref(), inputs.slopes.as_deref());
@@ -274,12 +283,24 @@ impl<G: Gpu> Attention<G> {
         let floats =
             |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
         let mut at = Addresses::default();
+        let page_size = self.plan.request.page_size;
+        let table = page_size.map(|size| PageTable::shuffled(&tensors[1].rows, size, TABLE_SEED));
         let names = [("q", "q_scales"), ("k", "k_scales"), ("v", "v_scales")];
         for ((to, tensor), (codes, scales)) in
             [&mut at.q, &mut at.k, &mut at.v].into_iter().zip(tensors).zip(names)
         {
+            if let Some(table) = table.as_ref().filter(|_| codes != "q") {
+                let pool = table.pool(tensor);
+                to.0 = put(gpu, codes, &pool.codes, Use::Input)?.1;
+                to.1 = put(gpu, scales, &floats(&pool.scales), Use::Input)?.1;
+                continue;
+            }
             to.0 = put(gpu, codes, &tensor.codes, Use::Input)?.1;
             to.1 = put(gpu, scales, &floats(&tensor.scales), Use::Input)?.1;
+        }
+        if let Some(table) = &table {
+            let entries: Vec<u8> = table.entries.iter().flat_map(|page| page.to_le_bytes()).collect();
+            at.pages = put(gpu, "pages", &entries, Use::Input)?.1;
         }
         if self.plan.varlen() {
             let starts = |tensor: &Quantized| {

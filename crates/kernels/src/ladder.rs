@@ -79,6 +79,8 @@ pub enum Feature {
     Sinks,
     /// A bias for each head in proportion to the distance of key and query.
     Alibi,
+    /// Keys and values in pages of a pool.
+    Pages,
 }
 
 /// A macro with the value 0 or 1 that changes a kernel.
@@ -160,6 +162,7 @@ const N5: Rung = Rung {
         Feature::Softcap,
         Feature::Sinks,
         Feature::Alibi,
+        Feature::Pages,
     ],
     cut: Cut::Streamed,
     arithmetic: Arithmetic::N5,

@@ -43,6 +43,7 @@
 //! - [`dispatch`]: chooses a rung for a shape from a table of predicted times
 //! - [`fit`]: how many rows and keys a block takes on a device
 //! - [`source`]: the CUDA C++ sources, embedded in the library
+//! - [`paged`]: keys and values in pages of a pool
 //! - [`params`]: the kernels' parameter struct, as bytes
 //! - [`attention`]: runs a plan on a GPU, from tensors or from device addresses
 //! - [`oracle`]: attention in f64, and the exact bits of each rung
@@ -63,6 +64,7 @@ pub mod judge;
 pub mod ladder;
 pub mod null;
 pub mod oracle;
+pub mod paged;
 pub mod params;
 pub mod plan;
 pub mod problem;
@@ -77,6 +79,7 @@ pub use attention::{Addresses, Answer, Attention, RunError};
 pub use format::{Format, OutputFormat};
 pub use inputs::Inputs;
 pub use judge::{Oracles, Verdict};
+pub use paged::{PageTable, Pool};
 pub use plan::{Plan, PlanError, Request, Scales, Splits};
 pub use problem::{Granularity, Layout, Lengths, Mask, Rows, Shape, Window};
 pub use quantize::{Element, Quantization, Quantize, QuantizeAddresses, Quantizer, Smoothed};

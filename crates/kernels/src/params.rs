@@ -1,5 +1,6 @@
 //! The kernels' parameter struct, `cuda/params.cuh`, as bytes.
 
+use crate::paged::scales_of_page;
 use crate::problem::{BLOCK_ROWS, Granularity, Layout, Rows};
 
 /// One of Q, K and V on the device.
@@ -62,6 +63,22 @@ impl Operand {
         }
     }
 
+    /// The operand in a pool of pages, without its addresses ([`crate::paged`]).
+    pub fn paged(rows: &Rows, granularity: Granularity, page_size: usize) -> Operand {
+        let [page, heads, dim] = [page_size, rows.heads, rows.dim].map(wide);
+        let across = heads.saturating_mul(dim);
+        let strides = Strides { batch: page.saturating_mul(across), head: dim, row: across };
+        let whole = Operand { strides, ..Operand::of(rows, granularity, false) };
+        match scales_of_page(granularity, page_size) {
+            Some(count) => Operand {
+                scale_batch: narrow(rows.heads.saturating_mul(count)),
+                scale_head: narrow(count),
+                ..whole
+            },
+            None => whole,
+        }
+    }
+
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         words64(out, &[self.codes, self.scales, self.strides.batch, self.strides.head, self.strides.row]);
         words32(out, &[self.scale_batch, self.scale_head, self.scale_shift, 0]);
@@ -96,11 +113,14 @@ pub struct Params {
     pub cap: f32,
     pub sinks: u64,
     pub slopes: u64,
+    pub pages: u64,
+    pub max_pages: u32,
+    pub page_shift: u32,
 }
 
 impl Params {
     /// Bytes of the struct.
-    pub const BYTES: usize = 304;
+    pub const BYTES: usize = 320;
 
     /// The bytes in the layout that the kernels read.
     pub fn bytes(&self) -> Vec<u8> {
@@ -114,7 +134,8 @@ impl Params {
         words32(&mut out, &[self.lse_rows, self.tiles_per_split, self.batches, self.splits]);
         words32(&mut out, &[self.factor.to_bits(), self.epoch]);
         words32(&mut out, &[self.window_left, self.window_right, self.cap.to_bits(), 0]);
-        words64(&mut out, &[self.sinks, self.slopes]);
+        words64(&mut out, &[self.sinks, self.slopes, self.pages]);
+        words32(&mut out, &[self.max_pages, self.page_shift]);
         out
     }
 }

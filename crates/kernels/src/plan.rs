@@ -12,6 +12,7 @@ use crate::fit::Fit;
 use crate::format::{Format, OutputFormat};
 use crate::ladder::{self, Cut, Feature, LADDER, Rung};
 use crate::oracle::bitwise::{Arithmetic, Parts};
+use crate::paged::PAGE_SIZES;
 use crate::params::{Operand, Params, Strides, narrow};
 use crate::problem::{Granularity, Layout, Lengths, Mask, Shape, Window};
 use crate::source;
@@ -46,6 +47,8 @@ pub struct Request {
     /// ALiBi: a slope of the head times the distance of key and query is subtracted from each score
     /// ([`crate::Inputs::slopes`]).
     pub alibi: bool,
+    /// Keys per page, if K and V are in pages of a pool ([`crate::paged`]); `layout` is then that of Q and O.
+    pub page_size: Option<usize>,
     /// The rung by id or name; `None`: the one with the least predicted time at the nearest shape
     /// ([`crate::dispatch`]).
     pub rung: Option<String>,
@@ -102,6 +105,7 @@ impl Request {
             softcap: None,
             sinks: false,
             alibi: false,
+            page_size: None,
             rung: None,
             toggles: Vec::new(),
             splits: Splits::Auto,
@@ -121,7 +125,11 @@ impl Request {
 
     /// Whether only the general kernel supports the request: rungs that would choose another keep it.
     pub(crate) fn needs_general(&self) -> bool {
-        self.window != Window::default() || self.softcap.is_some() || self.sinks || self.alibi
+        self.window != Window::default()
+            || self.softcap.is_some()
+            || self.sinks
+            || self.alibi
+            || self.page_size.is_some()
     }
 
     /// The factor of the scores.
@@ -195,6 +203,8 @@ pub enum PlanError {
     Toggle(String),
     /// The softmax scale is not finite, or so large that its product with log₂(e) is infinite in f32.
     SoftmaxScale(String),
+    /// The number of keys per page is not supported.
+    PageSize(usize),
     /// The soft cap is not a positive number, or too large or too small for f32.
     Softcap(String),
     /// The device does not support the format.
@@ -214,6 +224,7 @@ impl fmt::Display for PlanError {
             PlanError::SoftmaxScale(scale) => {
                 write!(f, "the softmax scale {scale} does not give a finite factor in f32")
             }
+            PlanError::PageSize(keys) => write!(f, "expected pages of 64, 128 or 256 keys, found {keys}"),
             PlanError::Softcap(cap) => {
                 write!(f, "the soft cap {cap} does not give positive finite factors in f32")
             }
@@ -263,6 +274,9 @@ impl Plan {
             }
         }
         let (factor, cap) = factors(request)?;
+        if let Some(keys) = request.page_size.filter(|keys| !PAGE_SIZES.contains(keys)) {
+            return Err(PlanError::PageSize(keys));
+        }
         let rung = choose(request, device)?;
         let arch = device.capability.arch();
         let capability = device.capability.major * 10 + device.capability.minor;
@@ -320,10 +334,14 @@ impl Plan {
         // A window beyond all rows has no effect, and sums with it stay below 2³².
         let most = shape.max_queries() + shape.max_keys();
         let reach = |keys: Option<usize>| narrow(keys.unwrap_or(0).min(most));
+        let of_keys = |granularity| match request.page_size {
+            Some(size) => Operand::paged(&keys, granularity, size),
+            None => Operand::of(&keys, granularity, varlen),
+        };
         let params = Params {
             q: Operand::of(&queries, request.scales.q, varlen),
-            k: Operand::of(&keys, request.scales.k, varlen),
-            v: Operand::of(&keys, request.scales.v, varlen),
+            k: of_keys(request.scales.k),
+            v: of_keys(request.scales.v),
             o_strides: Strides::of(&queries, varlen),
             heads: narrow(shape.heads),
             group: narrow(shape.group()),
@@ -338,6 +356,8 @@ impl Plan {
             splits: narrow(fit.stream_k.map_or(splits, |stream_k| stream_k.per)),
             factor,
             cap,
+            max_pages: narrow(request.page_size.map_or(0, |size| shape.max_keys().div_ceil(size))),
+            page_shift: request.page_size.map_or(0, usize::trailing_zeros),
             window_left: reach(request.window.left),
             window_right: reach(request.window.right),
             ..Params::default()
@@ -520,6 +540,9 @@ fn missing(rung: &Rung, request: &Request) -> Option<String> {
     if request.alibi && shape.max_queries() + shape.max_keys() >= ALIBI_ROWS {
         return Some("ALiBi with 2^24 queries and keys or more".into());
     }
+    if request.page_size.is_some() && !rung.can(Feature::Pages) {
+        return Some("paged keys".into());
+    }
     if let Some((name, _)) = unknown {
         return Some(format!("toggle {name}"));
     }
@@ -563,6 +586,7 @@ fn defines(request: &Request, rung: &Rung, varlen: bool) -> Vec<String> {
         ("SOFTCAP", request.softcap.is_some()),
         ("SINK", request.sinks),
         ("ALIBI", request.alibi),
+        ("PAGED", request.page_size.is_some()),
         ("LSE", request.lse),
         ("OUTPUT_BF16", request.output == OutputFormat::Bf16),
         ("FORMAT_E5M2", request.format == Format::E5m2),

@@ -5,15 +5,14 @@
 #[expect(dead_code, reason = "used by other tests")]
 mod study;
 
-use std::collections::BTreeSet;
-
 use study::{Case, l4, lengths, toolchain};
-use warpproof_kernels::Answer;
 use warpproof_kernels::format::OutputFormat;
 use warpproof_kernels::inputs::{Distribution, generate};
 use warpproof_kernels::null::Null;
 use warpproof_kernels::plan::{Plan, Request, Scales, Splits};
 use warpproof_kernels::problem::{Granularity, Layout, Mask, Shape, Window};
+use warpproof_kernels::{Answer, Attention};
+use warpproof_toolchain::{CompileOptions, Source};
 
 /// Two query heads for each key head, 33 queries against 97 keys.
 fn grouped() -> Shape {
@@ -132,7 +131,16 @@ const WINDOWS: [Window; 4] = [
 
 #[test]
 fn windows_around_the_place_of_a_query() {
-    for window in WINDOWS {
+    for window in [WINDOWS[0], WINDOWS[1]] {
+        for request in combinations() {
+            Case::of(Request { window, ..request }).run();
+        }
+    }
+}
+
+#[test]
+fn windows_of_one_side_and_of_one_key() {
+    for window in [WINDOWS[2], WINDOWS[3]] {
         for request in combinations() {
             Case::of(Request { window, ..request }).run();
         }
@@ -252,7 +260,7 @@ fn a_sink_that_outweighs_all_keys_leaves_zeros() {
     let Some(toolchain) = toolchain() else { return };
     let mut gpu = warpproof_sim::Device::new();
     let ptx = plan.compile(toolchain).unwrap();
-    let attention = warpproof_kernels::Attention::load(plan, &ptx, &mut gpu).unwrap();
+    let attention = Attention::load(plan, &ptx, &mut gpu).unwrap();
     let answer = attention.run_inputs(&mut gpu, &inputs).unwrap();
     let verdict = oracles.judge(&answer);
     assert!(verdict.passed(), "{verdict:?}");
@@ -290,6 +298,99 @@ fn outputs_without_alibi_are_refused() {
 }
 
 #[test]
+fn keys_in_pages_of_64() {
+    for request in combinations() {
+        Case::of(Request { page_size: Some(64), ..request }).run();
+    }
+}
+
+#[test]
+fn keys_in_pages_of_128_and_256() {
+    for (request, page_size) in combinations().into_iter().zip([128, 256].into_iter().cycle()) {
+        Case::of(Request { page_size: Some(page_size), ..request }).run();
+    }
+}
+
+#[test]
+fn pages_with_scales_of_every_granularity() {
+    let sequences = vec![lengths(1, 500), lengths(2, 130), lengths(1, 64), lengths(2, 0)];
+    let shape = Shape { sequences, ..grouped() };
+    for granularity in Granularity::ALL {
+        for splits in [Splits::None, Splits::Count(3)] {
+            let request = Request {
+                page_size: Some(128),
+                scales: Scales::all(granularity),
+                layout: Layout::Bshd,
+                mask: Mask::Causal,
+                splits,
+                lse: true,
+                ..Request::new(shape.clone())
+            };
+            Case::of(request).run();
+        }
+    }
+}
+
+#[test]
+fn pages_with_all_other_options() {
+    let (window, softcap) = (Window { left: Some(100), right: Some(9) }, Some(4.0));
+    let all = |request: Request| Request {
+        page_size: Some(64),
+        output: OutputFormat::Bf16,
+        alibi: true,
+        sinks: true,
+        window,
+        softcap,
+        ..request
+    };
+    for request in combinations().into_iter().chain([decode(400)]) {
+        Case::of(all(request)).run();
+    }
+}
+
+/// A kernel that takes pages in the order of the pool, or the page of the tile before, is detected.
+#[test]
+fn wrong_pages_are_detected() {
+    let Some(toolchain) = toolchain() else { return };
+    let shape = Shape { sequences: vec![lengths(70, 400), lengths(40, 130)], ..grouped() };
+    for request in [
+        Request { page_size: Some(64), layout: Layout::Bshd, ..Request::new(shape) },
+        Request { page_size: Some(128), ..decode(600) },
+    ] {
+        let plan = Plan::new(&request, l4()).unwrap();
+        let text = warpproof_kernels::source::expanded(plan.fit.source).unwrap();
+        let right = "p.pages[batch * p.max_pages + (key >> p.page_shift)]";
+        assert_eq!(text.matches(right).count(), 1);
+        for (wrong, passes) in
+            [(right, true), ("(key >> p.page_shift)", false), ("p.pages[batch * p.max_pages]", false)]
+        {
+            let source = Source::new("n5.cu", text.replace(right, wrong));
+            let options = CompileOptions {
+                defines: plan.defines.clone(),
+                std: Some("c++17".to_owned()),
+                ..CompileOptions::new(plan.arch.as_str())
+            };
+            let ptx = toolchain.compile(&source, &options).unwrap().ptx;
+            let mut gpu = warpproof_sim::Device::new();
+            let attention = Attention::load(plan.clone(), &ptx, &mut gpu).unwrap();
+            let inputs = generate(&request.shape, Distribution::Normal, 0, request.spec());
+            let answer = attention.run_inputs(&mut gpu, &inputs).unwrap();
+            let verdict = plan.oracles(&inputs).unwrap().judge(&answer);
+            assert_eq!((verdict.judgement.passed, verdict.passed()), (passes, passes), "{wrong}");
+        }
+    }
+}
+
+#[test]
+fn other_page_sizes_are_refused() {
+    for page_size in [0, 1, 32, 96, 512] {
+        let request = Request { page_size: Some(page_size), ..Request::new(grouped()) };
+        let error = Plan::new(&request, l4()).unwrap_err().to_string();
+        assert_eq!(error, format!("expected pages of 64, 128 or 256 keys, found {page_size}"));
+    }
+}
+
+#[test]
 fn values_of_heads_that_do_not_match_the_request_are_refused() {
     let request = Request { sinks: true, ..Request::new(grouped()) };
     let plan = Plan::new(&request, l4()).unwrap();
@@ -303,36 +404,39 @@ fn values_of_heads_that_do_not_match_the_request_are_refused() {
     assert!(plain.exact(&inputs).is_err() && plain.bits(&inputs).is_err());
 }
 
-/// Requests with every option, of both row lengths.
-fn with_options() -> Vec<Request> {
-    let bf16 = |request| Request { output: OutputFormat::Bf16, ..request };
+/// Requests of both row lengths, changed by an option.
+fn with_option(option: impl Fn(Request) -> Request) -> Vec<Request> {
     let both = combinations().into_iter().skip(2).step_by(3).flat_map(|request| {
         let other = Shape { dim: 192 - request.shape.dim, ..request.shape.clone() };
         [Request { shape: other, ..request.clone() }, request]
     });
-    let plain: Vec<Request> = both.collect();
-    let mut all: Vec<Request> = plain.iter().cloned().map(bf16).collect();
-    all.extend(plain.iter().map(|request| Request { window: WINDOWS[1], ..request.clone() }));
-    all.extend(plain.iter().map(|request| Request { softcap: Some(30.0), ..request.clone() }));
-    all.extend(plain.iter().map(|request| Request { sinks: true, alibi: true, ..request.clone() }));
-    all
+    both.map(option).collect()
 }
 
-#[test]
-fn options_neither_spill_nor_use_the_stack() {
+/// Checks that kernels with an option neither spill nor use the stack.
+fn stays_in_registers(option: impl Fn(Request) -> Request) {
     let Some(toolchain) = toolchain() else { return };
-    let mut known = BTreeSet::new();
-    for request in with_options() {
+    for request in with_option(option) {
         let plan = Plan::new(&request, l4()).unwrap();
-        if !known.insert(plan.defines.clone()) {
-            continue;
-        }
         let ptx = plan.compile(toolchain).unwrap();
         for used in toolchain.ptxas(&ptx, &plan.arch, &[]).unwrap().resources {
             let all = (used.spill_stores, used.spill_loads, used.stack_frame);
             assert_eq!(all, (0, 0, 0), "{} {:?}", used.kernel, plan.defines);
         }
     }
+}
+
+#[test]
+fn windows_and_soft_caps_neither_spill_nor_use_the_stack() {
+    stays_in_registers(|request| Request { window: WINDOWS[1], ..request });
+    stays_in_registers(|request| Request { softcap: Some(30.0), ..request });
+}
+
+#[test]
+fn sinks_alibi_and_pages_neither_spill_nor_use_the_stack() {
+    let output = OutputFormat::Bf16;
+    stays_in_registers(|request| Request { output, sinks: true, alibi: true, ..request });
+    stays_in_registers(|request| Request { page_size: Some(64), ..request });
 }
 
 #[test]
@@ -351,4 +455,6 @@ fn rungs_without_an_option_refuse_it() {
     let long = Shape { heads: 1, kv_heads: 1, dim: 64, sequences: vec![lengths(1, 1 << 24)] };
     let error = refused(Request { alibi: true, ..Request::new(long) });
     assert!(error.ends_with("ALiBi with 2^24 queries and keys or more"), "{error}");
+    let pages = Request { page_size: Some(64), ..with("n4") };
+    assert_eq!(refused(pages), "rung n4-mma-fp8 does not support paged keys");
 }

@@ -47,6 +47,7 @@ class _Request(ctypes.Structure):
         ("softcap", c_float),
         ("sinks", c_uint32),
         ("alibi", c_uint32),
+        ("page_size", c_uint32),
     ]
 
 
@@ -71,6 +72,8 @@ class _Arguments(ctypes.Structure):
         ("workspace_bytes", c_uint64),
         ("sinks", c_uint64),
         ("slopes", c_uint64),
+        ("pages", c_uint64),
+        ("pages_per_sequence", c_uint64),
     ]
 
 
