@@ -1,10 +1,10 @@
 //! What all observers of a launch share: the kernel, the grid and block dimensions, and the settings of the checks.
 
 use super::array::Arrays;
-use super::facts::Facts;
+use super::facts::{Facts, Flow};
 use super::finding::{Finding, Label, Thread};
 use super::fragment::Fragments;
-use super::fused;
+use super::fused::Replicated;
 use super::passing::dominates;
 use super::raw::Raw;
 use super::settings::{BufferRole, Check, Role, Settings};
@@ -14,7 +14,7 @@ use super::taint::Entrances;
 use super::unused::Sinks;
 use crate::isa::Op;
 use crate::isa::op::MbarrierOp;
-use crate::machine::{Access, Width, at};
+use crate::machine::{Access, at};
 use crate::program::Program;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,6 +38,8 @@ pub(crate) struct Context {
     pub settings: Settings,
     /// Elements that several threads hold, if the kernel's compiler does that.
     pub replicated: Option<Replicated>,
+    /// Which instructions read and write each row, if a check needs it.
+    pub flow: Option<Flow>,
     /// How values flow through the instructions, if a check needs it.
     pub facts: Option<Facts>,
     /// Where machine-dependent values enter, if that is checked.
@@ -47,23 +49,6 @@ pub(crate) struct Context {
 fn index(linear: u32, [x, y, _]: [u32; 3]) -> [u32; 3] {
     let (x, y) = (x.max(1), y.max(1));
     [linear % x, linear / x % y, linear / x / y]
-}
-
-/// In kernels of Triton several threads may hold the same element, and store it together.
-pub(crate) struct Replicated {
-    /// The stores of values that such threads round differently, by instruction.
-    pub fused: BTreeSet<u32>,
-}
-
-impl Replicated {
-    /// `None` if Triton's compiler did not make the kernel: all of its shared memory is dynamic and has one name.
-    pub(crate) fn of(program: &Program) -> Option<Replicated> {
-        let mut symbols = program.metas.iter().flat_map(|meta| &meta.symbols);
-        let triton = program.dynamic_shared.is_some()
-            && program.shared_variables.is_empty()
-            && symbols.any(|name| name == "global_smem");
-        triton.then(|| Replicated { fused: fused::stores(program) })
-    }
 }
 
 impl Context {
@@ -130,20 +115,15 @@ impl Context {
     /// Whether what an instruction writes can reach the operands of a later one, or decides whether that one is
     /// executed. Instructions are taken in program order.
     fn flows(&self, from: u32, to: u32) -> bool {
-        let metas = &self.program.metas;
-        let Some(first) = metas.get(at(from)) else { return false };
-        let mut reached: Vec<_> = first.writes.to_vec();
-        for (pc, meta) in metas.iter().enumerate().take(at(to) + 1).skip(at(from) + 1) {
-            let guard = self.program.code.get(pc).and_then(|inst| inst.guard);
-            let guarded = guard.is_some_and(|(row, _)| reached.contains(&(Width::Pred, row)));
-            let reads = meta.reads.iter().any(|row| reached.contains(row));
-            let decides = meta.op == Op::Branch && (guarded || reads);
-            if decides || (pc == at(to) && (guarded || reads)) {
+        let (Some(flow), metas) = (&self.flow, &self.program.metas) else { return false };
+        let mut reached = BTreeSet::from([at(from)]);
+        while let Some(pc) = reached.pop_first() {
+            let Some(meta) = metas.get(pc) else { break };
+            if pc != at(from) && (pc == at(to) || meta.op == Op::Branch) {
                 return true;
             }
-            if guarded || reads {
-                reached.extend_from_slice(&meta.writes);
-            }
+            let readers = meta.writes.iter().flat_map(|row| flow.readers(*row));
+            reached.extend(readers.filter(|reader| **reader > pc && **reader <= at(to)));
         }
         false
     }

@@ -9,6 +9,7 @@ use crate::isa::op::{
 use crate::isa::{Callee, Op};
 use crate::machine::{Registers, Type, Width, at};
 use crate::program::{Meta, Program};
+use std::collections::BTreeMap;
 
 /// An operand that is not a register: a constant, a special register, `_`.
 pub(super) const NO_ROW: u32 = u32::MAX;
@@ -214,6 +215,32 @@ impl Numbering {
             Width::W64 => 0xff,
             Width::W128 => 0xffff,
         }
+    }
+}
+
+/// By row: the instructions that read it, including those that it guards, and those that write it.
+#[derive(Debug, Default)]
+pub(crate) struct Flow {
+    readers: BTreeMap<(Width, u32), Vec<usize>>,
+    writers: BTreeMap<(Width, u32), Vec<usize>>,
+}
+
+impl Flow {
+    pub(crate) fn of(program: &Program) -> Flow {
+        let mut flow = Flow::default();
+        for (pc, meta) in program.metas.iter().enumerate() {
+            meta.reads.iter().for_each(|row| flow.readers.entry(*row).or_default().push(pc));
+            meta.writes.iter().for_each(|row| flow.writers.entry(*row).or_default().push(pc));
+        }
+        flow
+    }
+
+    pub(super) fn readers(&self, row: (Width, u32)) -> &[usize] {
+        self.readers.get(&row).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn writers(&self, row: (Width, u32)) -> &[usize] {
+        self.writers.get(&row).map_or(&[], Vec::as_slice)
     }
 }
 

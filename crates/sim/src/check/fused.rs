@@ -5,21 +5,33 @@
 //! `add(mul(a, b), shuffled)` into `fma(a, b, shuffled)`. Then a lane rounds its partner's product and not its own, and
 //! its partner the other way round, so that their sums may differ in the last bit. Which one is stored is undefined.
 
+use super::facts::Flow;
 use crate::isa::Op;
 use crate::isa::op::{ArithmeticKind, MemoryKind};
 use crate::machine::Width;
 use crate::program::Program;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-/// The stores to shared memory of a value that depends on such a product.
-pub(crate) fn stores(program: &Program) -> BTreeSet<u32> {
-    let mut writers: BTreeMap<(Width, u32), Vec<usize>> = BTreeMap::new();
-    for (pc, meta) in program.metas.iter().enumerate() {
-        for row in &meta.writes {
-            writers.entry(*row).or_default().push(pc);
-        }
+/// In kernels of Triton several threads may hold the same element, and store it together.
+pub(crate) struct Replicated {
+    /// The stores of values that such threads round differently, by instruction.
+    pub fused: BTreeSet<u32>,
+}
+
+impl Replicated {
+    /// `None` if Triton's compiler did not make the kernel: all of its shared memory is dynamic and has one name.
+    pub(crate) fn of(program: &Program, flow: &Flow) -> Option<Replicated> {
+        let mut symbols = program.metas.iter().flat_map(|meta| &meta.symbols);
+        let triton = program.dynamic_shared.is_some()
+            && program.shared_variables.is_empty()
+            && symbols.any(|name| name == "global_smem");
+        triton.then(|| Replicated { fused: stores(program, flow) })
     }
-    let slice = Slice { program, writers };
+}
+
+/// The stores, to any memory, of a value that depends on such a product.
+fn stores(program: &Program, flow: &Flow) -> BTreeSet<u32> {
+    let slice = Slice { program, flow };
     if !(0..program.metas.len()).any(|pc| slice.fused(pc)) {
         return BTreeSet::new();
     }
@@ -40,12 +52,12 @@ pub(crate) fn rounded(a: u32, b: u32) -> bool {
 /// Where the registers of a program get their values from.
 struct Slice<'p> {
     program: &'p Program,
-    writers: BTreeMap<(Width, u32), Vec<usize>>,
+    flow: &'p Flow,
 }
 
 impl Slice<'_> {
     fn written_by(&self, row: u32) -> impl Iterator<Item = usize> {
-        self.writers.get(&(Width::W32, row)).into_iter().flatten().copied()
+        self.flow.writers((Width::W32, row)).iter().copied()
     }
 
     /// The rows of the result and of the sources of an arithmetic instruction.
@@ -86,7 +98,7 @@ impl Slice<'_> {
             if row.0 == Width::Pred || !seen.insert(row) {
                 continue;
             }
-            for writer in self.writers.get(&row).into_iter().flatten() {
+            for writer in self.flow.writers(row) {
                 if self.fused(*writer) {
                     return true;
                 }

@@ -152,10 +152,11 @@ impl Device {
             .as_ref()
             .filter(|_| settings.has(Check::Machine))
             .map(|facts| taint::Entrances::of(self, launch, facts, &settings.allowed));
+        let flow = settings.has(Check::Race).then(|| facts::Flow::of(&launch.program()));
         let context = Arc::new(Context {
             program: launch.program(),
             sites: Sites::of(&launch.program()),
-            sinks: if settings.has(Check::Race) { Sinks::of(&launch.program()) } else { Sinks::default() },
+            sinks: flow.as_ref().map_or_else(Sinks::default, |flow| Sinks::of(&launch.program(), flow)),
             arrays: settings.has(Check::Array).then(|| Arrays::of(&launch.program())),
             fragments: if settings.has(Check::Provenance) {
                 Fragments::of(&launch.program(), settings)
@@ -167,7 +168,8 @@ impl Device {
             threads: launch.threads(),
             shared: launch.shared_bytes(),
             settings: settings.clone(),
-            replicated: context::Replicated::of(&launch.program()),
+            replicated: flow.as_ref().and_then(|flow| fused::Replicated::of(&launch.program(), flow)),
+            flow,
             facts,
             entrances,
         });

@@ -422,8 +422,8 @@ impl SharedRace {
             && !conflict.other.strong
             && class == Class::SharedRace;
         let (here, there) = (race.access.pc, conflict.other.pc);
-        let weak_stores = race.wrote && conflict.wrote && class == Class::SharedRace && here == there;
-        let replicated = context.replicated.as_ref().filter(|_| weak_stores);
+        let one_instruction = race.wrote && conflict.wrote && class == Class::SharedRace && here == there;
+        let replicated = context.replicated.as_ref().filter(|_| one_instruction);
         if same_value && replicated.is_some() {
             return;
         }

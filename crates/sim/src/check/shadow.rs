@@ -1,9 +1,10 @@
 //! Shadow memory: the last write and the last reads of each byte.
 //!
 //! A cell covers four bytes that have the same history; the first access to a part of them splits it into one cell per
-//! byte. A cell holds the last write, and the reads that not every thread is ordered after. If threads can be ordered by more than barriers of the block,
-//! all readers are kept (as a list); otherwise two readers are enough: the first, and one of another warp if there is
-//! one, or else another lane. So a write by any thread finds a reader that it races with, if there is one. An atomic is
+//! byte. A cell holds the last write, and the reads that not every thread is ordered after. If threads can be ordered
+//! by more than barriers of the block, all readers are kept (as a list); otherwise two are enough: the first, and one
+//! of another warp if there is one, or else another lane. So a write by any thread finds a reader that it races with,
+//! if there is one. The second reader takes the place of the write once every thread is ordered after it. An atomic is
 //! recorded among the reads while an earlier ordinary write is still recorded, because both are needed.
 
 use super::clock::Who;

@@ -11,6 +11,7 @@
 
 use super::clock::Who;
 use super::context::Context;
+use super::facts::Flow;
 use super::history::Conflict;
 use super::race::Race;
 use super::shadow::UNKNOWN_SITE;
@@ -38,19 +39,13 @@ pub(crate) struct Sinks {
 }
 
 impl Sinks {
-    pub(crate) fn of(program: &Program) -> Sinks {
+    pub(crate) fn of(program: &Program, flow: &Flow) -> Sinks {
         let mut sinks = Sinks::default();
         // A callee has registers of its own, and its caller reads the result from them.
         if program.metas.iter().any(|meta| matches!(meta.op, Op::Call(_))) {
             return sinks;
         }
         let used = used_without_guard(program);
-        let mut readers: BTreeMap<(Width, u32), Vec<usize>> = BTreeMap::new();
-        for (pc, meta) in program.metas.iter().enumerate() {
-            for row in &meta.reads {
-                readers.entry(*row).or_default().push(pc);
-            }
-        }
         let mut steps = MOST_STEPS;
         let mut sets = BTreeMap::new();
         for (pc, meta) in program.metas.iter().enumerate() {
@@ -58,7 +53,7 @@ impl Sinks {
             if !known || meta.writes.iter().any(|row| used.contains(row)) {
                 continue;
             }
-            let Some(found) = guarded_sinks(program, &readers, meta, &mut steps) else { break };
+            let Some(found) = guarded_sinks(program, flow, meta, &mut steps) else { break };
             if !found.is_empty() {
                 let mut set: Vec<usize> = found.into_iter().map(|sink| sinks.number(sink)).collect();
                 set.sort_unstable();
@@ -157,19 +152,14 @@ fn used_without_guard(program: &Program) -> BTreeSet<(Width, u32)> {
 }
 
 /// The sinks of a load, all of which have a guard; `None` if that takes too many steps.
-fn guarded_sinks(
-    program: &Program,
-    readers: &BTreeMap<(Width, u32), Vec<usize>>,
-    load: &Meta,
-    steps: &mut usize,
-) -> Option<BTreeSet<usize>> {
+fn guarded_sinks(program: &Program, flow: &Flow, load: &Meta, steps: &mut usize) -> Option<BTreeSet<usize>> {
     let (mut sinks, mut seen) = (BTreeSet::new(), BTreeSet::new());
     let mut rows: Vec<(Width, u32)> = load.writes.to_vec();
     while let Some(row) = rows.pop() {
         if !seen.insert(row) {
             continue;
         }
-        for &pc in readers.get(&row).into_iter().flatten() {
+        for &pc in flow.readers(row) {
             *steps = steps.checked_sub(1)?;
             let meta = &program.metas[pc];
             if let Some(region) = skipped(program, pc).filter(|_| row.0 == Width::Pred) {
