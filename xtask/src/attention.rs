@@ -3,10 +3,12 @@
 //! Every rung runs on every named shape, seed and distribution on the software GPU. Its errors against exact attention must be
 //! within the limits of the formats, and its bits must equal those of the oracle that follows the rung's own blocking. Outputs of
 //! kernels that do not compute attention must fail every shape. Every rung and feature also runs with all checks under eight
-//! schedules, without a finding. The figures go to `book/src/attention/accuracy.csv`, and from there into the book's page.
+//! schedules, without a finding. The figures go to `book/src/attention/accuracy.csv`, and from there into the book's page; those of
+//! the cost of quantization to `quantized.csv`.
 
 mod cases;
 mod page;
+mod quantized;
 mod silence;
 
 use std::{
@@ -42,14 +44,14 @@ fn folder() -> PathBuf {
 }
 
 /// Runs the study. `quick` leaves out long shapes and all seeds except the first, and compares the rest with the committed table.
-/// All errors are reported at the end. `bless` writes table and page after all runs; with `quick`, it writes only the page, from
-/// the committed table.
+/// All errors are reported at the end. `bless` writes tables and page after all runs; with `quick`, it writes the table of
+/// quantization, which takes minutes, and the page, otherwise from the committed table.
 pub(crate) fn run(quick: bool, rung: Option<&str>, bless: bool) -> Result<(), String> {
     if bless && rung.is_some() {
         return Err("--bless needs all rungs: leave out --rung".to_owned());
     }
     if bless && quick {
-        return write_page(&Committed::read()?.csv);
+        return write_page(&Committed::read()?.csv, &write_quantized()?);
     }
     if quick {
         return study(quick, rung, bless);
@@ -80,6 +82,9 @@ fn study(quick: bool, rung: Option<&str>, bless: bool) -> Result<(), String> {
             }
         }
         study.nulls_of(&shape);
+    }
+    if rung.is_none() && !bless {
+        study.quantization(quick, committed.as_ref())?;
     }
     let silence = silence::run(&study.toolchain, rung, quick);
     println!("{}", silence.summary);
@@ -222,6 +227,17 @@ impl Study {
         Ok(())
     }
 
+    /// Compares the cost of quantization with the committed table.
+    fn quantization(&mut self, quick: bool, committed: Option<&Committed>) -> Result<(), String> {
+        let lines = quantized::lines(quick)?;
+        if let Some(committed) = committed {
+            let missing =
+                lines.iter().filter(|line| !committed.quantized.lines().any(|known| known == *line));
+            self.wrong.extend(missing.map(|line| format!("not in quantized.csv: {line}")));
+        }
+        Ok(())
+    }
+
     /// Reports the null outputs that no input of this shape has detected.
     fn nulls_of(&mut self, shaped: &Shaped) {
         for (null, detected) in self.nulls.drain(..) {
@@ -256,18 +272,27 @@ fn write(lines: &[Line]) -> Result<(), String> {
     let (table, _) = places();
     let csv = page::csv(lines);
     fs::write(&table, &csv).map_err(|error| format!("{}: {error}", table.display()))?;
-    write_page(&csv)
+    write_page(&csv, &write_quantized()?)
 }
 
-/// Writes the page that a table makes.
-fn write_page(csv: &str) -> Result<(), String> {
+/// Writes the table of quantization, and returns it.
+fn write_quantized() -> Result<String, String> {
+    let table = folder().join("quantized.csv");
+    let csv = quantized::csv(&quantized::lines(false)?);
+    fs::write(&table, &csv).map_err(|error| format!("{}: {error}", table.display()))?;
+    Ok(csv)
+}
+
+/// Writes the page that the tables make.
+fn write_page(csv: &str, quantized: &str) -> Result<(), String> {
     let (_, page) = places();
-    fs::write(&page, page::page(csv)?).map_err(|error| format!("{}: {error}", page.display()))
+    fs::write(&page, page::page(csv, quantized)?).map_err(|error| format!("{}: {error}", page.display()))
 }
 
-/// Table and page as they were committed.
+/// Tables and page as they were committed.
 struct Committed {
     csv: String,
+    quantized: String,
     page: String,
 }
 
@@ -276,7 +301,9 @@ impl Committed {
         let read =
             |path: PathBuf| fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()));
         let (table, page) = places();
-        Ok(Committed { csv: read(table)?, page: read(page)? })
+        // Without a table of quantization, the page and every line of it differ.
+        let quantized = read(folder().join("quantized.csv")).unwrap_or_default();
+        Ok(Committed { csv: read(table)?, quantized, page: read(page)? })
     }
 
     /// Lists the differences: lines that are not in the table; after all runs, lines of the table that no run gave; and the page.
@@ -288,9 +315,9 @@ impl Committed {
             let left = self.csv.lines().skip(1).filter(|known| !lines.iter().any(|line| line == known));
             wrong.extend(left.map(|known| format!("only in accuracy.csv, no run gives it: {known}")));
         }
-        match page::page(&self.csv) {
+        match page::page(&self.csv, &self.quantized) {
             Ok(page) if page == self.page => {}
-            Ok(_) => wrong.push("accuracy.md does not match accuracy.csv".to_owned()),
+            Ok(_) => wrong.push("accuracy.md does not match accuracy.csv and quantized.csv".to_owned()),
             Err(error) => wrong.push(error),
         }
         wrong
@@ -305,7 +332,8 @@ mod tests {
     fn lines_are_compared_both_ways_after_all_runs() {
         let line = |seed: u64| format!("n1-tiled,B1 H1 S32 D64,normal,{seed},0,0,0,0,0,0,1,0,0,true");
         let csv = page::csv(&[Line::read(&line(0)), Line::read(&line(1))]);
-        let committed = Committed { page: page::page(&csv).unwrap(), csv };
+        let quantized = quantized::csv(&[]);
+        let committed = Committed { page: page::page(&csv, &quantized).unwrap(), csv, quantized };
         let given = [Line::read(&line(1)), Line::read(&line(2))];
         assert_eq!(committed.compare(&given[..1], false), Vec::<String>::new());
         let expected = [
@@ -314,6 +342,9 @@ mod tests {
         ];
         assert_eq!(committed.compare(&given, true), expected);
         let committed = Committed { page: String::new(), ..committed };
-        assert_eq!(committed.compare(&[], false), ["accuracy.md does not match accuracy.csv"]);
+        assert_eq!(
+            committed.compare(&[], false),
+            ["accuracy.md does not match accuracy.csv and quantized.csv"]
+        );
     }
 }

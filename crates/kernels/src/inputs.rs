@@ -7,8 +7,11 @@
 //! would differ in their last bits between platforms.
 
 use crate::format::Format;
+use crate::oracle;
+use crate::plan::Scales;
 use crate::problem::{Granularity, Layout, Rows, Shape, ShapeError};
-use crate::tensor::{Quantized, each_row};
+use crate::quantize::{Element, Quantize};
+use crate::tensor::{Quantized, Unquantizable, each_row};
 use std::fmt;
 use warpproof_sim::schedule::SplitMix;
 
@@ -134,6 +137,59 @@ pub fn generate(shape: &Shape, distribution: Distribution, seed: u64, spec: Spec
     }
 }
 
+/// Q, K and V before quantization, in one layout.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the names of the operands")]
+pub struct Tensors {
+    pub shape: Shape,
+    pub layout: Layout,
+    pub q: Vec<f32>,
+    pub k: Vec<f32>,
+    pub v: Vec<f32>,
+}
+
+impl Tensors {
+    /// Values of a distribution, which [`generate`] quantizes. Empty for a shape that [`Shape::check`] rejects.
+    pub fn generate(shape: &Shape, distribution: Distribution, seed: u64, layout: Layout) -> Tensors {
+        Tensors::of(shape, layout, |tensor, rows| values(tensor, distribution, seed, rows))
+    }
+
+    /// Values like the activations of a language model. One channel in 16 of K has a mean of 8 to 16 and a deviation
+    /// of 2, one in 16 of Q a mean of 2 to 4; all other channels have means of deviation 1/2 and deviation 1. The
+    /// channels of a head are the same in every sequence. Tails are heavy: one element in 16 is twice as large, one
+    /// in 128 four times.
+    pub fn activations(shape: &Shape, seed: u64, layout: Layout) -> Tensors {
+        Tensors::of(shape, layout, |tensor, rows| activations(tensor, seed, rows))
+    }
+
+    fn of(shape: &Shape, layout: Layout, make: impl Fn(Tensor, &Rows) -> Vec<f32>) -> Tensors {
+        let make = |tensor, rows: Rows| if shape.check().is_ok() { make(tensor, &rows) } else { Vec::new() };
+        Tensors {
+            q: make(Tensor::Q, shape.query_rows(layout)),
+            k: make(Tensor::K, shape.key_rows(layout)),
+            v: make(Tensor::V, shape.key_rows(layout)),
+            shape: shape.clone(),
+            layout,
+        }
+    }
+
+    /// Quantizes all three, as [`crate::Quantizer`] does for f32; `smooth` subtracts the mean of K.
+    pub fn quantize(&self, format: Format, scales: Scales, smooth: bool) -> Result<Inputs, Unquantizable> {
+        let one = |values: &[f32], rows: Rows, granularity, smooth| {
+            let request =
+                Quantize { element: Element::F32, format, granularity, smooth, ..Quantize::new(rows) };
+            Ok(oracle::quantize::quantize(values, &request)?.tensor)
+        };
+        let keys = || self.shape.key_rows(self.layout);
+        Ok(Inputs {
+            q: one(&self.q, self.shape.query_rows(self.layout), scales.q, false)?,
+            k: one(&self.k, keys(), scales.k, smooth)?,
+            v: one(&self.v, keys(), scales.v, false)?,
+            shape: self.shape.clone(),
+        })
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tensor {
     Q,
@@ -162,6 +218,46 @@ fn values(tensor: Tensor, distribution: Distribution, seed: u64, rows: &Rows) ->
                 (Distribution::Outliers, Tensor::V) => row_factor * normal,
                 _ => normal,
             };
+        }
+    }
+    values
+}
+
+fn activations(tensor: Tensor, seed: u64, rows: &Rows) -> Vec<f32> {
+    let hash =
+        |numbers: &[u64]| numbers.iter().fold(mix(!seed), |state, number| mix(state.wrapping_add(*number)));
+    // For each head and channel, its mean and deviation.
+    let channels: Vec<(f32, f32)> = (0..rows.heads)
+        .flat_map(|head| {
+            let mut counter = Counter(SplitMix(hash(&[index(tensor), wide(head)])));
+            let [outlier, ..] = counter.next().to_le_bytes();
+            (0..rows.dim).map(move |d| {
+                let small = 0.5 * counter.normal();
+                let [size, sign, ..] = counter.next().to_le_bytes();
+                let large = (8.0 + f32::from(size) / 32.0) * if sign % 2 == 0 { 1.0 } else { -1.0 };
+                match tensor {
+                    Tensor::K if d % 16 == usize::from(outlier) % 16 => (large, 2.0),
+                    Tensor::Q if d % 16 == usize::from(outlier) % 16 => (0.25 * large, 1.0),
+                    _ => (small, 1.0),
+                }
+            })
+        })
+        .collect();
+    let mut values = vec![0.0; rows.elements()];
+    for (batch, head, row) in each_row(rows) {
+        let at = rows.offset(batch, head, row);
+        let mut counter =
+            Counter(SplitMix(hash(&[index(tensor), wide(head), wide(batch), wide(row).wrapping_add(1)])));
+        let own = channels[head * rows.dim..].iter();
+        for (value, (mean, deviation)) in values[at..at + rows.dim].iter_mut().zip(own) {
+            let normal = counter.normal();
+            let [tail, ..] = counter.next().to_le_bytes();
+            let tail = match tail % 128 {
+                0 => 4.0,
+                1..=8 => 2.0,
+                _ => 1.0,
+            };
+            *value = mean + deviation * tail * normal;
         }
     }
     values
@@ -283,6 +379,25 @@ mod tests {
         assert!(large(&outliers.k.dequantize()) > 512 / 2);
         assert!(large(&outliers.v.dequantize()) > 64);
         assert_eq!(large(&normal.v.dequantize()), 0);
+    }
+
+    #[test]
+    fn activations_have_channels_with_a_large_mean() {
+        let shape = Shape::equal(1, 2, 256, 64);
+        let tensors = Tensors::activations(&shape, 1, Layout::Bshd);
+        let large = |values: &[f32]| {
+            let mean = |channel: usize| {
+                let own = values.iter().skip(channel).step_by(128).map(|value| f64::from(*value));
+                moments(&own.collect::<Vec<f64>>()).0
+            };
+            (0..128).filter(|channel| mean(*channel).abs() > 7.0).count()
+        };
+        assert_eq!([&tensors.q, &tensors.k, &tensors.v].map(|values| large(values)), [0, 8, 0]);
+        let again = Tensors::activations(&shape, 1, Layout::Bhsd);
+        let (rows, other) = (shape.key_rows(Layout::Bshd), shape.key_rows(Layout::Bhsd));
+        let at = |rows: &Rows| rows.offset(0, 1, 77);
+        assert_eq!(tensors.k[at(&rows)..][..64], again.k[at(&other)..][..64]);
+        assert_ne!(tensors.k, Tensors::activations(&shape, 2, Layout::Bshd).k);
     }
 
     #[test]

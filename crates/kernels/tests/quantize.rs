@@ -5,7 +5,8 @@
 mod study;
 
 use study::{l4, toolchain};
-use warpproof_kernels::inputs::{Distribution, Inputs, generate};
+use warpproof_kernels::inputs::{Distribution, Inputs, Tensors, generate};
+use warpproof_kernels::oracle::exact::{Options, attention, of_tensors};
 use warpproof_kernels::oracle::quantize::{quantize, unsmooth};
 use warpproof_kernels::params::Strides;
 use warpproof_kernels::quantize::{Element, Quantization, Quantize, Quantizer, Smoothed};
@@ -15,6 +16,8 @@ use warpproof_kernels::{
 };
 use warpproof_launch::{Checking, Gpu, Use};
 use warpproof_sim::Device;
+use warpproof_tolerance::Tolerance;
+use warpproof_tolerance::error::Errors;
 
 /// Four query heads for two key heads.
 fn grouped(sequences: &[(usize, usize)], dim: usize) -> Shape {
@@ -331,6 +334,48 @@ fn attention_reads_smoothed_keys() {
     let answer = attention.run(&mut gpu, &inputs.q, &inputs.k, &inputs.v).unwrap();
     assert!(gpu.findings.is_empty());
     assert!(attention.plan().oracles(&inputs).unwrap().judge(&answer).passed());
+}
+
+#[test]
+fn smoothing_lowers_the_error_of_activations_with_outlier_channels() {
+    let shape = Shape::equal(1, 2, 128, 64);
+    let tensors = Tensors::activations(&shape, 1, Layout::Bhsd);
+    let exact = of_tensors(&tensors, Mask::Full, &Options::default()).unwrap().output;
+    let error = |scales: Scales, smooth: bool| {
+        let request = Request { scales, ..Request::new(shape.clone()) };
+        let inputs = tensors.quantize(Format::E4m3, scales, smooth).unwrap();
+        let output = Plan::new(&request, l4()).unwrap().bits(&inputs).unwrap().output;
+        Errors::of(&output, &exact, shape.dim, &Tolerance::new(Vec::new(), Vec::new(), &[])).relative_l1
+    };
+    for granularity in [Granularity::Head, Granularity::Block, Granularity::Row] {
+        let [plain, smooth] = [false, true].map(|smooth| error(Scales::all(granularity), smooth));
+        assert!(smooth < 0.8 * plain, "{granularity:?}: {smooth} {plain}");
+    }
+}
+
+#[test]
+fn unquantized_attention_is_that_of_values_without_rounding() {
+    // Integers that E4M3 holds: the scale is a power of two, and both oracles see the same values.
+    let shape = grouped(&[(5, 7), (2, 70)], 64);
+    let layout = Layout::Bshd;
+    let mut tensors = Tensors::generate(&shape, Distribution::Normal, 3, layout);
+    for values in [&mut tensors.q, &mut tensors.k, &mut tensors.v] {
+        for value in values.iter_mut() {
+            *value = value.round().clamp(-4.0, 4.0);
+        }
+        values[0] = 7.0;
+    }
+    let scales = Scales::all(Granularity::Tensor);
+    let inputs = tensors.quantize(Format::E4m3, scales, false).unwrap();
+    let options = Options { layout, ..Options::default() };
+    let direct = of_tensors(&tensors, Mask::Causal, &options).unwrap();
+    let quantized = attention(&inputs, Mask::Causal, &options).unwrap();
+    for (a, b) in direct.output.iter().zip(&quantized.output) {
+        assert!((a - b).abs() < 1e-12, "{a} {b}");
+    }
+    tensors.k.pop();
+    assert!(of_tensors(&tensors, Mask::Full, &options).is_err());
+    assert!(tensors.quantize(Format::E4m3, scales, true).is_err());
 }
 
 #[test]

@@ -133,8 +133,8 @@ fn distinct<'a>(rows: &[Row<'a>], of: fn(&Row<'a>) -> &'a str) -> Vec<&'a str> {
     found
 }
 
-/// The book's page.
-pub(super) fn page(csv: &str) -> Result<String, String> {
+/// The book's page, from the table of runs and that of quantization.
+pub(super) fn page(csv: &str, quantized: &str) -> Result<String, String> {
     let rows = rows(csv)?;
     let (variants, shapes) = (distinct(&rows, |row| row.variant), distinct(&rows, |row| row.shape));
     let distributions = distinct(&rows, |row| row.distribution);
@@ -190,6 +190,7 @@ pub(super) fn page(csv: &str) -> Result<String, String> {
         }
         text.push('\n');
     }
+    text += &super::quantized::section(quantized)?;
     let _ = write!(text, "\n## All figures\n\nThe worst of {SEEDS} seeds.\n");
     for distribution in distributions {
         let _ = write!(text, "\n<details><summary>{distribution}</summary>\n\n");

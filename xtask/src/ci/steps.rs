@@ -253,7 +253,11 @@ pub(super) const STEPS: &[Step] = &[
         "attention",
         1,
         Inputs {
-            files: &["book/src/attention/accuracy.csv", "book/src/attention/accuracy.md"],
+            files: &[
+                "book/src/attention/accuracy.csv",
+                "book/src/attention/quantized.csv",
+                "book/src/attention/accuracy.md",
+            ],
             ..of("attention")
         },
         || {

@@ -1,4 +1,5 @@
-//! Attention in f64 on the dequantized inputs: the mathematically exact result of a kernel.
+//! Attention in f64 on the dequantized inputs: the mathematically exact result of a kernel; or on inputs that were not
+//! quantized, which shows the cost of quantization.
 //!
 //! Heads run on all cores, query rows in blocks: scores, softmax, and the product with V, each a matrix
 //! product. With a [`Precision`], the same pass computes the sums over keys that [`warpproof_tolerance`]
@@ -15,8 +16,8 @@
 use super::parallel;
 use super::product::{Matrix, multiply};
 use crate::format::Format;
-use crate::inputs::{Inconsistent, Inputs};
-use crate::problem::{BLOCK_ROWS, Granularity, Layout, Lengths, Mask, Rows};
+use crate::inputs::{Inconsistent, Inputs, Tensors};
+use crate::problem::{BLOCK_ROWS, Granularity, Layout, Lengths, Mask, Rows, Shape};
 use crate::tensor::Quantized;
 use crate::tolerance::{PFormat, Precision, RowModel, ScoreSizes, Sums, lse_limit};
 use std::f64::consts::LOG2_E;
@@ -67,17 +68,46 @@ pub struct Exact {
 /// Attention in f64 on the dequantized inputs.
 pub fn attention(inputs: &Inputs, mask: Mask, options: &Options) -> Result<Exact, Inconsistent> {
     inputs.check()?;
-    let shape = &inputs.shape;
+    let values = [&inputs.q, &inputs.k, &inputs.v].map(Quantized::dequantize);
+    let rows = [&inputs.q.rows, &inputs.k.rows, &inputs.v.rows];
+    Ok(compute(&Operands { shape: &inputs.shape, rows, values, v: Some(&inputs.v) }, mask, options))
+}
+
+/// Attention in f64 on inputs that were not quantized; a tolerance assumes scales per head or coarser.
+pub fn of_tensors(tensors: &Tensors, mask: Mask, options: &Options) -> Result<Exact, Inconsistent> {
+    let (shape, layout) = (&tensors.shape, tensors.layout);
+    shape.check().map_err(Inconsistent::Shape)?;
+    let (queries, keys) = (shape.query_rows(layout), shape.key_rows(layout));
+    let rows = [&queries, &keys, &keys];
+    let all = [&tensors.q, &tensors.k, &tensors.v];
+    for ((name, values), rows) in ['Q', 'K', 'V'].into_iter().zip(all).zip(rows) {
+        if values.len() != rows.elements() {
+            return Err(Inconsistent::Tensor(name));
+        }
+    }
+    let values = all.map(|values| values.iter().copied().map(f64::from).collect());
+    Ok(compute(&Operands { shape, rows, values, v: None }, mask, options))
+}
+
+/// Q, K and V in f64.
+struct Operands<'a> {
+    shape: &'a Shape,
+    rows: [&'a Rows; 3],
+    values: [Vec<f64>; 3],
+    /// V with its scales, if it was quantized.
+    v: Option<&'a Quantized>,
+}
+
+fn compute(inputs: &Operands<'_>, mask: Mask, options: &Options) -> Exact {
+    let shape = inputs.shape;
     let rows = shape.query_rows(options.layout);
     let tasks: Vec<(usize, usize)> =
         (0..shape.batch()).flat_map(|batch| (0..shape.heads).map(move |head| (batch, head))).collect();
-    let values = [inputs.q.dequantize(), inputs.k.dequantize(), inputs.v.dequantize()];
-    let values = [&values[0][..], &values[1][..], &values[2][..]];
     // In the order of the heads, so that sums over rows have a fixed order.
     let heads = parallel::each(
         &tasks,
         || (),
-        |(), &(batch, head)| Head::new(inputs, values, mask, options, batch, head).run(),
+        |(), &(batch, head)| Head::new(inputs, mask, options, batch, head).run(),
     );
 
     let longest = rows.longest();
@@ -103,7 +133,7 @@ pub fn attention(inputs: &Inputs, mask: Mask, options: &Options) -> Result<Exact
         moments.extend(result.moments);
     }
     let tolerance = measured.then(|| Tolerance::new(limits, lse_limits, &moments));
-    Ok(Exact { rows, output, lse, tolerance })
+    Exact { rows, output, lse, tolerance }
 }
 
 /// Query rows that are computed at a time: their scores for a few thousand keys fit in the L2 cache.
@@ -149,8 +179,7 @@ struct HeadResult {
     moments: Vec<RowMoments>,
 }
 
-fn rows_of(tensor: &Quantized, values: &[f64], batch: usize, head: usize) -> Vec<f64> {
-    let rows = &tensor.rows;
+fn rows_of(rows: &Rows, values: &[f64], batch: usize, head: usize) -> Vec<f64> {
     let row = |row| {
         let at = rows.offset(batch, head, row);
         values[at..at + rows.dim].iter().copied()
@@ -159,33 +188,27 @@ fn rows_of(tensor: &Quantized, values: &[f64], batch: usize, head: usize) -> Vec
 }
 
 impl<'a> Head<'a> {
-    fn new(
-        inputs: &Inputs,
-        [q, k, v]: [&[f64]; 3],
-        mask: Mask,
-        options: &'a Options,
-        batch: usize,
-        head: usize,
-    ) -> Head<'a> {
-        let shape = &inputs.shape;
+    fn new(inputs: &Operands<'_>, mask: Mask, options: &'a Options, batch: usize, head: usize) -> Head<'a> {
+        let shape = inputs.shape;
+        let [q, k, v] = &inputs.values;
         let dim = shape.dim;
         let lengths = shape.sequences[batch];
         let kv_head = head / shape.group().max(1);
         let scale = options.scale.unwrap_or(1.0 / (dim as f64).sqrt());
-        let mut q = rows_of(&inputs.q, q, batch, head);
+        let mut q = rows_of(inputs.rows[0], q, batch, head);
         for q in &mut q {
             *q *= scale;
         }
-        let straight = rows_of(&inputs.k, k, batch, kv_head);
+        let straight = rows_of(inputs.rows[1], k, batch, kv_head);
         let mut k = vec![0.0; straight.len()];
         for key in 0..lengths.keys {
             for d in 0..dim {
                 k[d * lengths.keys + key] = straight[key * dim + d];
             }
         }
-        let v = rows_of(&inputs.v, v, batch, kv_head);
+        let v = rows_of(inputs.rows[2], v, batch, kv_head);
         let model = options.precision.map(|precision| {
-            KeySums::new(precision, &v, dim, tile_ratios(&inputs.v, batch, kv_head, lengths.keys))
+            KeySums::new(precision, &v, dim, tile_ratios(inputs.v, batch, kv_head, lengths.keys))
         });
         let skipped = options.skip.map_or(0..0, |skip| skip(lengths.keys));
         let largest_key = straight.iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
@@ -360,10 +383,8 @@ fn half_step(format: PFormat, p: f64, ratio: f64) -> (f64, f64) {
 }
 
 /// For each key, the largest scale among the rows of its tile divided by its own.
-fn tile_ratios(v: &Quantized, batch: usize, head: usize, keys: usize) -> Vec<f64> {
-    if v.granularity != Granularity::Row {
-        return vec![1.0; keys];
-    }
+fn tile_ratios(v: Option<&Quantized>, batch: usize, head: usize, keys: usize) -> Vec<f64> {
+    let Some(v) = v.filter(|v| v.granularity == Granularity::Row) else { return vec![1.0; keys] };
     let scales: Vec<f64> = (0..keys).map(|key| f64::from(v.scale_of(batch, head, key))).collect();
     let ratios = |tile: &[f64]| {
         let largest = tile.iter().copied().fold(0.0, f64::max);
