@@ -78,10 +78,13 @@ fn problems() -> Vec<Problem> {
                     );
                 }
                 if mask == Mask::Causal {
-                    for (page_size, granularity, values) in [(64, Granularity::Block, None), (128, Granularity::Head, Some(Element::F16))] {
+                    for (page_size, granularity, values) in
+                        [(64, Granularity::Block, None), (128, Granularity::Head, Some(Element::F16))]
+                    {
                         let lengths_on_device = true;
                         let scales = Scales::all(granularity);
-                        let request = Request { page_size: Some(page_size), scales, lengths_on_device, ..base.clone() };
+                        let request =
+                            Request { page_size: Some(page_size), scales, lengths_on_device, ..base.clone() };
                         all.push(Problem { request, values, smooth_keys: false });
                     }
                 }
@@ -166,7 +169,8 @@ fn verify(stream: &Arc<CudaStream>, problem: &Problem) -> Result<String, Box<dyn
             let batch = across * u64::try_from(table.page_size)?;
             let strides = Strides { batch, head: u64::try_from(codes.rows.dim)?, row: across };
             to.tensor = Tensor { address: memory.put(&pool.codes)?, strides };
-            to.scales = memory.put(&pool.scales.iter().flat_map(|scale| scale.to_le_bytes()).collect::<Vec<u8>>())?;
+            to.scales =
+                memory.put(&pool.scales.iter().flat_map(|scale| scale.to_le_bytes()).collect::<Vec<u8>>())?;
             continue;
         }
         let bytes = match problem.values {
@@ -179,7 +183,10 @@ fn verify(stream: &Arc<CudaStream>, problem: &Problem) -> Result<String, Box<dyn
     }
     if let Some(table) = &table {
         let entries = u32::try_from(table.entries.len() / request.shape.batch())?;
-        at.pages = (memory.put(&table.entries.iter().flat_map(|page| page.to_le_bytes()).collect::<Vec<u8>>())?, entries);
+        at.pages = (
+            memory.put(&table.entries.iter().flat_map(|page| page.to_le_bytes()).collect::<Vec<u8>>())?,
+            entries,
+        );
     }
     let queries = request.shape.query_rows(request.layout);
     if varlen {
@@ -251,10 +258,7 @@ fn quantized(problem: &Problem, drawn: &Inputs) -> Result<(Inputs, Option<Vec<f3
         }
         Ok::<_, Unquantizable>(smoothed.tensor)
     };
-    let inputs = Inputs {
-        q: one(&drawn.q, request.scales.q, false)?,
-        ..drawn.clone()
-    };
+    let inputs = Inputs { q: one(&drawn.q, request.scales.q, false)?, ..drawn.clone() };
     // Keys in pages are codes.
     let inputs = if request.page_size.is_some() {
         inputs

@@ -242,8 +242,11 @@ impl Prepared {
                 )));
             }
         }
-        let scales =
-            [("the scales of Q", at.q.scales), ("the scales of K", at.k.scales), ("the scales of V", at.v.scales)];
+        let scales = [
+            ("the scales of Q", at.q.scales),
+            ("the scales of K", at.k.scales),
+            ("the scales of V", at.v.scales),
+        ];
         for (name, address) in scales.into_iter().skip(self.quantizers.len()) {
             aligned(name, address, 4)?;
         }

@@ -73,7 +73,7 @@ pub fn attention(inputs: &Inputs, mask: Mask, options: &Options) -> Result<Exact
     let values = [&inputs.q, &inputs.k, &inputs.v].map(Quantized::dequantize);
     let rows = [&inputs.q.rows, &inputs.k.rows, &inputs.v.rows];
     let (sinks, slopes) = (inputs.sinks.as_deref(), inputs.slopes.as_deref());
-    let values = Values { shape: &inputs.shape, rows, values, v: Some(&inputs.v), sinks, slopes };
+    let values = Operands { shape: &inputs.shape, rows, values, v: Some(&inputs.v), sinks, slopes };
     Ok(compute(&values, mask, options))
 }
 
@@ -90,11 +90,11 @@ pub fn of_tensors(tensors: &Tensors, mask: Mask, options: &Options) -> Result<Ex
         }
     }
     let values = all.map(|values| values.iter().copied().map(f64::from).collect());
-    Ok(compute(&Values { shape, rows, values, v: None, sinks: None, slopes: None }, mask, options))
+    Ok(compute(&Operands { shape, rows, values, v: None, sinks: None, slopes: None }, mask, options))
 }
 
 /// Q, K and V in f64.
-struct Values<'a> {
+struct Operands<'a> {
     shape: &'a Shape,
     rows: [&'a Rows; 3],
     values: [Vec<f64>; 3],
@@ -105,7 +105,7 @@ struct Values<'a> {
     slopes: Option<&'a [f32]>,
 }
 
-fn compute(inputs: &Values<'_>, mask: Mask, options: &Options) -> Exact {
+fn compute(inputs: &Operands<'_>, mask: Mask, options: &Options) -> Exact {
     let shape = inputs.shape;
     let rows = shape.query_rows(options.layout);
     let tasks: Vec<(usize, usize)> =
@@ -202,7 +202,7 @@ fn rows_of(rows: &Rows, values: &[f64], batch: usize, head: usize) -> Vec<f64> {
 }
 
 impl<'a> Head<'a> {
-    fn new(inputs: &Values<'_>, mask: Mask, options: &'a Options, batch: usize, head: usize) -> Head<'a> {
+    fn new(inputs: &Operands<'_>, mask: Mask, options: &'a Options, batch: usize, head: usize) -> Head<'a> {
         let shape = inputs.shape;
         let [q, k, v] = &inputs.values;
         let dim = shape.dim;
