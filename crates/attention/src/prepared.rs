@@ -144,7 +144,7 @@ impl Prepared {
             None
         };
         let workspace = layout.bytes();
-        Ok(Prepared { plan, attention, quantizers, unsmooth, attention_workspace, lse, workspace, problem })
+        Ok(Prepared { problem, plan, attention, quantizers, unsmooth, attention_workspace, lse, workspace })
     }
 
     /// Bytes of device memory that a run needs besides its arguments.
@@ -398,7 +398,7 @@ fn absent(problem: &Problem) -> Error {
 }
 
 fn refused(error: PlanError) -> Error {
-    match error {
+    match &error {
         PlanError::Unsupported { .. } | PlanError::Device(_) => Error::Unsupported(error.to_string()),
         _ => Error::Invalid(error.to_string()),
     }

@@ -21,6 +21,7 @@ use warpproof_launch::Geometry;
 
 /// A request for attention. [`Request::new`] sets the defaults.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Request {
     /// Sizes.
     pub shape: Shape,
