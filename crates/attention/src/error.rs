@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use warpproof_kernels::PlanError;
+
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -23,3 +25,12 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<PlanError> for Error {
+    fn from(error: PlanError) -> Error {
+        match error {
+            PlanError::Unsupported { .. } | PlanError::Device(_) => Error::Unsupported(error.to_string()),
+            _ => Error::Invalid(error.to_string()),
+        }
+    }
+}

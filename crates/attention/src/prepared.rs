@@ -10,7 +10,7 @@ use warpproof_kernels::plan::Step;
 use warpproof_kernels::problem::{Granularity, Rows};
 use warpproof_kernels::quantize::{Element, Quantize, QuantizeAddresses, Quantizer};
 use warpproof_kernels::unsmooth::{Unsmooth, UnsmoothAddresses};
-use warpproof_kernels::{Plan, PlanError, Request};
+use warpproof_kernels::{Plan, Request};
 use warpproof_model::Device;
 
 use crate::catalog::{self, Kernels};
@@ -122,7 +122,7 @@ impl Prepared {
                     .to_owned(),
             ));
         }
-        let plans = catalog::plans(request, &device).map_err(refused)?;
+        let plans = catalog::plans(request, &device)?;
         let found = plans.into_iter().find_map(|plan| Some((image::find(&Kernels::of(&plan).name())?, plan)));
         let (entry, plan) = found.ok_or_else(|| absent(&problem))?;
         let attention = current.functions(&entry, &plan.steps)?;
@@ -136,7 +136,7 @@ impl Prepared {
             Some(element) => stages(&problem, element, &device, current, &mut layout)?,
         };
         let unsmooth = if problem.smooth_keys && request.lse {
-            let unsmooth = Unsmooth::new(&plan).map_err(refused)?;
+            let unsmooth = Unsmooth::new(&plan)?;
             let entry =
                 image::find(&Kernels::of_unsmooth(&unsmooth).name()).ok_or_else(|| absent(&problem))?;
             Some((current.functions(&entry, &[unsmooth.step])?, unsmooth))
@@ -300,7 +300,7 @@ fn stages(
             lengths_on_device: request.lengths_on_device,
             ..Quantize::new(rows.clone())
         };
-        let plan = Quantizer::new(&quantize, device).map_err(refused)?;
+        let plan = Quantizer::new(&quantize, device)?;
         let entry = image::find(&Kernels::of_quantizer(&plan).name()).ok_or_else(|| absent(problem))?;
         Ok::<_, Error>(Stage {
             steps: current.functions(&entry, &plan.steps)?,
@@ -395,11 +395,4 @@ fn absent(problem: &Problem) -> Error {
     Error::Unsupported(format!(
         "the library has no kernel for this combination: {shape}, {format}, output {output:?}; the header has what it supports"
     ))
-}
-
-fn refused(error: PlanError) -> Error {
-    match &error {
-        PlanError::Unsupported { .. } | PlanError::Device(_) => Error::Unsupported(error.to_string()),
-        _ => Error::Invalid(error.to_string()),
-    }
 }

@@ -3,7 +3,7 @@
 
 use warpproof_kernels::inputs::{Distribution, Inputs, Spec, generate};
 use warpproof_kernels::oracle::exact::{Exact, Options, PCast, attention};
-use warpproof_kernels::problem::{Granularity, Layout, Lengths, Mask, Shape};
+use warpproof_kernels::problem::{Granularity, Layout, Lengths, Mask, Shape, Window};
 use warpproof_kernels::tensor::{Quantized, each_row};
 
 fn run(inputs: &Inputs, mask: Mask, options: Options) -> Exact {
@@ -86,6 +86,79 @@ fn all_shapes_and_masks_follow_the_definition() {
                 assert!(exact.output[at..].iter().zip(&output).all(|(a, b)| near(*a, *b)));
                 let got = exact.lse[(batch * 4 + head) * exact.rows.longest() + row];
                 assert!(near(got, lse), "{got} {lse}");
+            }
+        }
+    }
+}
+
+/// Attention with a window, a soft cap, ALiBi and sinks, by its definition.
+fn naive_with_options(
+    inputs: &Inputs,
+    mask: Mask,
+    options: &Options,
+    (batch, head, row): (usize, usize, usize),
+) -> (Vec<f64>, f64) {
+    let dim = inputs.shape.dim;
+    let [q, k, v] = [&inputs.q, &inputs.k, &inputs.v].map(Quantized::dequantize);
+    let kv = head / inputs.shape.group();
+    let lengths = inputs.shape.sequences[batch];
+    let at = inputs.q.rows.offset(batch, head, row);
+    let place = row as f64 + lengths.keys as f64 - lengths.queries as f64;
+    let of_head = |values: &Option<Vec<f32>>| values.as_ref().map(|values| f64::from(values[head]));
+    let mut sum = of_head(&inputs.sinks).map_or(0.0, f64::exp);
+    let mut output = vec![0.0; dim];
+    for key in 0..lengths.keys {
+        let after = key as f64 - place;
+        let seen = (mask == Mask::Full || after <= 0.0)
+            && options.window.left.is_none_or(|left| -after <= left as f64)
+            && options.window.right.is_none_or(|right| after <= right as f64);
+        if !seen {
+            continue;
+        }
+        let (from_k, from_v) = (inputs.k.rows.offset(batch, kv, key), inputs.v.rows.offset(batch, kv, key));
+        let score = (0..dim).map(|d| q[at + d] * k[from_k + d]).sum::<f64>() / (dim as f64).sqrt();
+        let score = options.softcap.map_or(score, |cap| cap * (score / cap).tanh());
+        let weight = (score - of_head(&inputs.slopes).unwrap_or(0.0) * after.abs()).exp();
+        sum += weight;
+        for d in 0..dim {
+            output[d] += weight * v[from_v + d];
+        }
+    }
+    let scale = if sum > 0.0 { 1.0 / sum } else { 0.0 };
+    (output.iter().map(|o| o * scale).collect(), sum.ln())
+}
+
+#[test]
+fn options_follow_the_definition() {
+    let sequences = vec![
+        Lengths { queries: 5, keys: 70 },
+        Lengths { queries: 37, keys: 33 },
+        Lengths { queries: 40, keys: 7 },
+        Lengths { queries: 2, keys: 0 },
+    ];
+    let shape = Shape { heads: 4, kv_heads: 2, dim: 20, sequences };
+    let windows = [
+        Window::default(),
+        Window::left(9),
+        Window { left: None, right: Some(2) },
+        Window { left: Some(3), right: Some(30) },
+    ];
+    for (mask, window) in
+        [Mask::Full, Mask::Causal].into_iter().flat_map(|mask| windows.map(|window| (mask, window)))
+    {
+        for (softcap, sinks, slopes) in
+            [(None, false, false), (Some(2.0), false, false), (None, true, true), (Some(0.5), true, true)]
+        {
+            let inputs =
+                generate(&shape, Distribution::Outliers, 5, Spec { sinks, slopes, ..Spec::default() });
+            let options = Options { window, softcap, ..Options::default() };
+            let exact = run(&inputs, mask, options);
+            for (batch, head, row) in each_row(&exact.rows) {
+                let (output, lse) = naive_with_options(&inputs, mask, &options, (batch, head, row));
+                let at = exact.rows.offset(batch, head, row);
+                assert!(exact.output[at..].iter().zip(&output).all(|(a, b)| near(*a, *b)), "{options:?}");
+                let got = exact.lse[(batch * 4 + head) * exact.rows.longest() + row];
+                assert!(near(got, lse), "{got} {lse} {options:?}");
             }
         }
     }

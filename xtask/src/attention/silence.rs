@@ -1,11 +1,11 @@
 //! Runs every rung and feature with all checks under several schedules: a finding is a bug of the kernel or of a check.
 
 use warpproof_kernels::attention::Attention;
-use warpproof_kernels::format::Format;
+use warpproof_kernels::format::{Format, OutputFormat};
 use warpproof_kernels::inputs::{Distribution, generate};
 use warpproof_kernels::ladder::{Feature, LADDER};
 use warpproof_kernels::plan::{Plan, Request, Scales, Splits};
-use warpproof_kernels::problem::{Granularity, Layout, Lengths, Mask, Shape};
+use warpproof_kernels::problem::{Granularity, Layout, Lengths, Mask, Shape, Window};
 use warpproof_launch::Checking;
 use warpproof_toolchain::Toolchain;
 
@@ -56,9 +56,7 @@ fn checked(toolchain: &Toolchain, request: &Request) -> Result<usize, String> {
     let inputs = generate(&request.shape, Distribution::Normal, 0, request.spec());
     let mut gpu = Checking::new(warpproof_sim::Device::new(), SCHEDULES);
     let attention = Attention::load(plan, &ptx, &mut gpu).map_err(|error| error.to_string())?;
-    let answer = attention
-        .run(&mut gpu, &inputs.q, &inputs.k, &inputs.v)
-        .map_err(|error| format!("{defines}: {error}"))?;
+    let answer = attention.run_inputs(&mut gpu, &inputs).map_err(|error| format!("{defines}: {error}"))?;
     if let Some(finding) = gpu.findings.first() {
         return Err(format!("{defines}: unexpected finding: {finding}"));
     }
@@ -67,6 +65,24 @@ fn checked(toolchain: &Toolchain, request: &Request) -> Result<usize, String> {
         return Err(format!("{defines}: {verdict:?}"));
     }
     Ok(gpu.outcomes.len())
+}
+
+/// A request with each option that the rungs from n5 on have, and with all of them.
+fn with_options(plain: &Request) -> Vec<Request> {
+    let plain = || plain.clone();
+    let (output, softcap, page_size) = (OutputFormat::Bf16, Some(3.0), Some(64));
+    let window = Window { left: Some(40), right: Some(10) };
+    let (sinks, alibi) = (true, true);
+    vec![
+        Request { output, ..plain() },
+        Request { window, lse: true, ..plain() },
+        Request { window: Window::left(70), mask: Mask::Causal, ..plain() },
+        Request { softcap, ..plain() },
+        Request { sinks, lse: true, ..plain() },
+        Request { alibi, ..plain() },
+        Request { page_size, scales: Scales::all(Granularity::Row), ..plain() },
+        Request { output, window, softcap, sinks, alibi, page_size, lse: true, ..plain() },
+    ]
 }
 
 /// Every rung, with each of its toggles flipped, and with every feature that it has.
@@ -120,6 +136,11 @@ fn requests(quick: bool) -> Vec<Request> {
             }
             let shape = grouped(1, 1).with(vec![lengths(1, 300), lengths(2, 30), lengths(1, 0)]);
             all.push(Request { mask: Mask::Causal, layout: Layout::Bshd, ..plain(shape) });
+        }
+        if rung.can(Feature::Window) {
+            for shape in [grouped(70, 130), grouped(1, 300)] {
+                all.extend(with_options(&plain(shape)));
+            }
         }
         for format in rung.formats.iter().skip(1) {
             all.push(Request { format: *format, ..plain(few.clone()) });
