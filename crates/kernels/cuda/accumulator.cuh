@@ -45,11 +45,41 @@ __device__ __forceinline__ void score(float (&scores)[TILES][4], const unsigned 
         for (unsigned i = 0; i < 4; i++)
             scores[n][i] = 0.0f;
 #pragma unroll
-        for (unsigned i = 0; i < STEPS; i += 2) {
+        for (unsigned i = 0; i + 1 < STEPS; i += 2) {
             unsigned k[4];
             ldmatrix_x4(k, keys.address(lane.lane % 8, 2 * i + lane.lane / 8, n * 8));
             MMA(scores[n], q[i], k[0], k[1]);
             MMA(scores[n], q[i + 1], k[2], k[3]);
+        }
+        if constexpr (STEPS % 2 == 1) {
+            unsigned k[2];
+            ldmatrix_x2(k, keys.address(lane.lane % 8, 2 * (STEPS - 1) + lane.lane / 8 % 2, n * 8));
+            MMA(scores[n], q[STEPS - 1], k[0], k[1]);
+        }
+    }
+}
+
+// The same with Q in shared memory, from which 64 bytes of each row are read at a time.
+template <auto MMA, unsigned TILES, unsigned ROWS, unsigned BYTES>
+__device__ __forceinline__ void score(float (&scores)[TILES][4], SwizzledTile<ROWS, BYTES> &queries,
+                                      SwizzledTile<TILES * 8, BYTES> &keys, const Lane &lane)
+{
+#pragma unroll
+    for (unsigned i = 0; i < TILES * 4; i++)
+        scores[i / 4][i % 4] = 0.0f;
+#pragma unroll
+    for (unsigned i = 0; i < BYTES / 32; i += 2) {
+        unsigned q[2][4];
+#pragma unroll
+        for (unsigned j = 0; j < 2; j++)
+            ldmatrix_x4(q[j], queries.address(threadIdx.x / 32 * 16 + lane.lane % 16, 2 * (i + j) + lane.lane / 16));
+#pragma unroll
+        for (unsigned n = 0; n < TILES; n++) {
+            unsigned k[4];
+            ldmatrix_x4(k, keys.address(lane.lane % 8, 2 * i + lane.lane / 8, n * 8));
+            MMA(scores[n], q[0], k[0], k[1]);
+            MMA(scores[n], q[1], k[2], k[3]);
+            __syncwarp(); // ptxas would load more ahead than there are registers
         }
     }
 }

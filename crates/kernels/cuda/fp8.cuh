@@ -23,13 +23,23 @@ constexpr unsigned UNIT = 16; // query rows of a warp
 #define SHAPED (SOFTCAP || ALIBI)       // scores are not multiples of the products
 #define MASKED (CAUSAL || WINDOW_RIGHT) // rows differ in where the keys end that they see
 constexpr unsigned TILE_KEYS = KEY_TILE;
-static_assert(TILE_KEYS == 64 || (TILE_KEYS == 32 && !K_SCALES && !V_SCALES), "finer scales are those of 64 keys");
+static_assert(TILE_KEYS == 64 || TILE_KEYS == 32, "a scale of 64 keys is that of a tile or of two");
 
 using KeyTile = SwizzledTile<TILE_KEYS, D>;
 using QueryTile = SwizzledTile<UNIT, D>;
 using Scores = float[TILE_KEYS / 8][4]; // 16 rows × the keys of a tile
 using Output = float[D / 16][2][4];     // 16 rows × D, of each 16 columns the even and the odd ones
-using Queries = unsigned[D / 32][4];    // 16 rows × D as A operands
+// 16 rows × D as A operands. Long rows stay in shared memory: their sums take the registers.
+constexpr bool LONG_ROWS = D > 128;
+template <bool LONG> struct QueriesOf {
+    using Type = unsigned[D / 32][4];
+};
+template <> struct QueriesOf<true> {
+    struct Type {
+        const QueryTile *tile;
+    };
+};
+using Queries = QueriesOf<LONG_ROWS>::Type;
 using Weights = unsigned[TILE_KEYS / 32][4]; // 16 rows × the keys of a tile as A operands
 
 // Scales of a tile's keys and values, where they are finer than the head.
@@ -54,15 +64,18 @@ struct TileScales {
             k[0] = first < work.keys ? k_scale(work, first) : 0.0f;
         if (K_SCALES == 2) {
             k[lane.lane] = low < work.keys ? k_scale(work, low) : 0.0f;
-            k[lane.lane + 32] = high < work.keys ? k_scale(work, high) : 0.0f;
+            if (TILE_KEYS == 64)
+                k[lane.lane + 32] = high < work.keys ? k_scale(work, high) : 0.0f;
         }
         if (V_SCALES == 1 && lane.lane == 0)
             v = first < work.keys ? v_scale(work, first) : 0.0f;
         if (V_SCALES == 2) {
-            float a = low < work.keys ? v_scale(work, low) : 0.0f, b = high < work.keys ? v_scale(work, high) : 0.0f;
+            float a = low < work.keys ? v_scale(work, low) : 0.0f;
+            float b = TILE_KEYS == 64 && high < work.keys ? v_scale(work, high) : 0.0f;
             float largest = warp_max(fmaxf(a, b));
             v_ratio[lane.lane] = __fdiv_rn(a, largest);
-            v_ratio[lane.lane + 32] = __fdiv_rn(b, largest);
+            if (TILE_KEYS == 64)
+                v_ratio[lane.lane + 32] = __fdiv_rn(b, largest);
             if (lane.lane == 0)
                 v = largest;
         }
@@ -172,8 +185,28 @@ struct Partial {
         pack(weights, s, scales, lane);
     }
 
-    // s = Q · Kᵀ.
-    static __device__ __forceinline__ void score(Scores &s, const Queries &q, const KeyTile &k, const Lane &lane)
+    // s = Q · Kᵀ. Of long rows, 64 elements are read at a time.
+    static __device__ __forceinline__ void score(Scores &s, const QueriesOf<true>::Type &q, const KeyTile &k, const Lane &lane)
+    {
+#pragma unroll
+        for (unsigned i = 0; i < D / 32; i += 2) {
+            unsigned a[2][4];
+            ldmatrix_x4(a[0], q.tile->address(lane.lane % 16, 2 * i + lane.lane / 16));
+            ldmatrix_x4(a[1], q.tile->address(lane.lane % 16, 2 * i + 2 + lane.lane / 16));
+#pragma unroll
+            for (unsigned n = 0; n < TILE_KEYS / 8; n++) {
+                unsigned b[4];
+                ldmatrix_x4(b, k.address(lane.lane % 8, 2 * i + lane.lane / 8, n * 8));
+                if (i == 0)
+                    mma_m16n8k32_fp8_from_zero<INPUT, INPUT>(s[n], a[0], b[0], b[1]);
+                else
+                    mma_m16n8k32_fp8<INPUT, INPUT>(s[n], a[0], b[0], b[1]);
+                mma_m16n8k32_fp8<INPUT, INPUT>(s[n], a[1], b[2], b[3]);
+                __syncwarp(); // ptxas would load more ahead than there are registers
+            }
+        }
+    }
+    static __device__ __forceinline__ void score(Scores &s, const QueriesOf<false>::Type &q, const KeyTile &k, const Lane &lane)
     {
 #pragma unroll
         for (unsigned n = 0; n < TILE_KEYS / 8; n++) {
@@ -181,11 +214,16 @@ struct Partial {
             for (unsigned i = 0; i < 4; i++)
                 s[n][i] = 0.0f;
 #pragma unroll
-            for (unsigned i = 0; i < D / 32; i += 2) {
+            for (unsigned i = 0; i + 1 < D / 32; i += 2) {
                 unsigned b[4];
                 ldmatrix_x4(b, k.address(lane.lane % 8, 2 * i + lane.lane / 8, n * 8));
                 mma_m16n8k32_fp8<INPUT, INPUT>(s[n], q[i], b[0], b[1]);
                 mma_m16n8k32_fp8<INPUT, INPUT>(s[n], q[i + 1], b[2], b[3]);
+            }
+            if constexpr (D / 32 % 2 == 1) {
+                unsigned b[2];
+                ldmatrix_x2(b, k.address(lane.lane % 8, D / 16 - 2 + lane.lane / 8 % 2, n * 8));
+                mma_m16n8k32_fp8<INPUT, INPUT>(s[n], q[D / 32 - 1], b[0], b[1]);
             }
         }
     }
@@ -274,6 +312,8 @@ struct Partial {
                 mma_m16n8k32_fp8<Fp8::E4M3, INPUT>(tile[1], weights[group], prmt<0x7531>(x[0], x[1]), prmt<0x7531>(x[2], x[3]));
             }
             add(c, tile, alpha, scales);
+            if (LONG_ROWS)
+                __syncwarp();
         }
     }
 
@@ -291,7 +331,8 @@ struct Partial {
 };
 
 // 16 rows as A operands, 32 bytes of each row in each.
-__device__ __forceinline__ void load_queries(Queries &q, const QueryTile &tile, const Lane &lane)
+__device__ __forceinline__ void load_queries(QueriesOf<true>::Type &q, const QueryTile &tile, const Lane &) { q.tile = &tile; }
+__device__ __forceinline__ void load_queries(QueriesOf<false>::Type &q, const QueryTile &tile, const Lane &lane)
 {
 #pragma unroll
     for (unsigned i = 0; i < D / 32; i++)

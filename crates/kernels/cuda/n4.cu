@@ -4,13 +4,16 @@
 // P·V by ldmatrix.trans and prmt, P is packed to e4m3 in registers (the layouts are in fragment.cuh). The tensor core keeps
 // 13 fraction bits of its sums, so the sums of a tile of keys are added in true f32 outside of it (USE_TWO_LEVEL).
 //
-// A block takes QUERY_TILE rows of one head, 16 for each warp, and walks over the keys, 64 at a time.
+// A block takes QUERY_TILE rows of one head, 16 for each warp, and walks over the keys, KEY_TILE at a time.
 #include "accumulator.cuh"
 #include "merge.cuh"
 #include "quantized.cuh"
 
 #ifndef QUERY_TILE
 #define QUERY_TILE 64
+#endif
+#ifndef KEY_TILE // keys of a step
+#define KEY_TILE 64
 #endif
 #ifndef USE_TWO_LEVEL // the sums of a tile are added in f32, not in the tensor core
 #define USE_TWO_LEVEL 1
@@ -19,9 +22,10 @@
 constexpr bool K_ROW_SCALES = K_SCALES == 2;
 
 struct Tile {
-    static constexpr unsigned ROWS = QUERY_TILE, KEYS = 64, THREADS = ROWS / 16 * 32;
+    static constexpr unsigned ROWS = QUERY_TILE, KEYS = KEY_TILE, THREADS = ROWS / 16 * 32;
     // Blocks of an SM, where the compiler left to itself aims at one more and spills a register for it; 0: as it likes.
     static constexpr unsigned BLOCKS = K_ROW_SCALES || V_SCALES == 2 ? (D == 64 ? 384 : 256) / THREADS : 0;
+    static_assert(KEYS == 64 || KEYS == 32, "a scale of 64 keys is that of a step or of two");
     static_assert(ROWS % 16 == 0 && ROWS >= 16, "16 rows for each warp");
     static_assert(USE_TWO_LEVEL || V_SCALES == 0, "a tile's own scale needs a sum of its own");
 };
@@ -43,7 +47,7 @@ struct SharedStorage {
     float v_tile;                                  // the largest
 };
 
-using Scores = float[Tile::KEYS / 8][4]; // 16 rows × 64 keys
+using Scores = float[Tile::KEYS / 8][4]; // 16 rows × the keys of a step
 using Output = float[D / 16][2][4];      // 16 rows × D, of each 16 columns the even and the odd ones
 using Queries = unsigned[D / 32][4];     // 16 rows × D as A operands
 
@@ -58,10 +62,11 @@ __device__ __forceinline__ void load_scales(SharedStorage &s, const Work &work, 
     if (V_SCALES == 2 && threadIdx.x < 32) { // two keys for each lane of the first warp
         unsigned i = threadIdx.x;
         float low = first + i < work.keys ? work.v_scale(first + i) : 0.0f;
-        float high = first + i + 32 < work.keys ? work.v_scale(first + i + 32) : 0.0f;
+        float high = Tile::KEYS == 64 && first + i + 32 < work.keys ? work.v_scale(first + i + 32) : 0.0f;
         float largest = warp_max(fmaxf(low, high));
         s.v_ratio[i] = __fdiv_rn(low, largest);
-        s.v_ratio[i + 32] = __fdiv_rn(high, largest);
+        if (Tile::KEYS == 64)
+            s.v_ratio[i + 32] = __fdiv_rn(high, largest);
         if (i == 0)
             s.v_tile = largest;
     }
@@ -108,6 +113,8 @@ __device__ __forceinline__ void accumulate(Output &out, Scores &p, const WarpRow
             else
                 o = USE_TWO_LEVEL ? __fmaf_rn(o, alpha, sum) : sum;
         }
+        if (D > 128)
+            __syncwarp();
     }
 }
 
@@ -157,8 +164,11 @@ extern "C" __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS) attent
     const unsigned char *k = work.k(), *v = work.v();
     s.q.load(work.first_row, work.rows, [&](unsigned r) { return work.q(r); });
     __syncthreads();
+    // Long rows stay in shared memory: their sums take the registers.
+    constexpr bool KEEP = D <= 128;
     Queries q;
-    load_queries(q, s.q, lane);
+    if constexpr (KEEP)
+        load_queries(q, s.q, lane);
 
     Output out = {};
     WarpRows rows(work, lane);
@@ -174,7 +184,12 @@ extern "C" __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS) attent
         __syncthreads();
 
         Scores scores;
-        score<mma_m16n8k32_fp8<INPUT, INPUT>>(scores, q, s.k, lane);
+        if constexpr (KEEP)
+            score<mma_m16n8k32_fp8<INPUT, INPUT>>(scores, q, s.k, lane);
+        else
+            score<mma_m16n8k32_fp8<INPUT, INPUT>>(scores, s.q, s.k, lane);
+        if (!KEEP)
+            __syncwarp();
         soften<P_SHIFT>(scores, rows, key, lane, [&](unsigned i) { return K_ROW_SCALES ? s.k_scale[i] : k_scale; });
         accumulate(out, scores, rows, s, lane);
     }

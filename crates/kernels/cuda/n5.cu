@@ -93,6 +93,8 @@ struct Stream {
 #pragma unroll
             for (unsigned n = 0; n < (TILE_KEYS + STEP - 1) / STEP; n++) {
                 const unsigned at = row + n * STEP;
+                if (THREADS % CHUNKS != 0 && row >= STEP)
+                    continue; // a thread too many for whole rows
                 // Eight rows further down the swizzle is the same.
                 unsigned char *place = reinterpret_cast<unsigned char *>(to[part].chunk(STEP % 8 == 0 ? row : at, chunk)) +
                                        (STEP % 8 == 0 ? n * STEP * D : 0);

@@ -38,6 +38,12 @@ __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], unsigned row)
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(row) : "memory");
 }
 
+// Two of them; lanes 0–15 give the rows.
+__device__ __forceinline__ void ldmatrix_x2(unsigned (&r)[2], unsigned row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(row) : "memory");
+}
+
 __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], unsigned row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"

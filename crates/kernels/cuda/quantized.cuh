@@ -17,4 +17,4 @@ constexpr unsigned D = HEAD_DIM;
 constexpr Fp8 INPUT = FORMAT_E5M2 ? Fp8::E5M2 : Fp8::E4M3;
 // P is 2^8 times the weight: the most that is below e4m3's 448, and so the fewest that underflow. It leaves with the sum.
 constexpr int P_SHIFT = 8;
-static_assert(D == 64 || D == 128, "rows of 64 or 128 bytes");
+static_assert(D == 64 || D == 96 || D == 128 || D == 256, "rows that lie without bank conflicts (tile.cuh)");

@@ -36,14 +36,18 @@ __device__ __forceinline__ uint4 dequantize(uint2 codes)
 //   128-byte rows  row 0: 0 1 2 3 4 5 6 7       64-byte rows  rows 0, 1: 0 1 2 3 | 0 1 2 3
 //                  row 1: 1 0 3 2 5 4 7 6                     rows 2, 3: 1 0 3 2 | 1 0 3 2
 //                  row 2: 2 3 0 1 6 7 4 5                     rows 4, 5: 2 3 0 1 | 2 3 0 1
+//
+// Rows of 96 bytes need less: chunk c of rows 0 … 3 lies at c, c + 6, c + 4, c + 2 of the eight places, and that of rows 4 … 7 at
+// the same again. Exchanging neighboring chunks there moves them to the other four.
 template <unsigned ROWS, unsigned BYTES> struct __align__(128) SwizzledTile {
     static constexpr unsigned CHUNKS = BYTES / 16;
-    static_assert(BYTES == 64 || BYTES % 128 == 0, "a row is half of the banks, or all of them");
+    static_assert(BYTES == 64 || BYTES == 96 || BYTES % 128 == 0, "a row is a half or three quarters of the banks, or all of them");
     unsigned char bytes[ROWS][BYTES];
 
     static __device__ __forceinline__ unsigned offset(unsigned row, unsigned chunk)
     {
-        unsigned place = !USE_SMEM_SWIZZLE_XOR ? chunk : BYTES == 64 ? chunk ^ (row >> 1 & 3) : chunk ^ (row & 7);
+        const unsigned turn = BYTES == 64 ? row >> 1 & 3 : BYTES == 96 ? row >> 2 & 1 : row & 7;
+        const unsigned place = USE_SMEM_SWIZZLE_XOR ? chunk ^ turn : chunk;
         return row * BYTES + place * 16;
     }
     __device__ __forceinline__ uint4 *chunk(unsigned row, unsigned chunk)

@@ -25,8 +25,12 @@ const DENSE_TILE: usize = 32;
 const SEAM_STEPS: usize = 3;
 /// Sub-cores of a multiprocessor.
 const SUB_CORES: usize = 4;
+/// The longest rows for which tiles of 64 keys fit in registers and shared memory.
+const MOST_ELEMENTS: usize = 128;
 /// The maximum units per block, so that Q, K and V with rows of 128 elements fit in 48 KB.
 const MOST_UNITS: usize = 7;
+/// The maximum units per block with longer rows, for which K and V have tiles of 32 keys.
+const MOST_LONG_UNITS: usize = 3;
 /// The maximum units per block with pairs: 384 threads have 168 registers each, and one unit more would
 /// spill.
 const MOST_PAIRS: usize = 6;
@@ -65,19 +69,22 @@ impl Fit {
         let fixed = |rows: usize, threads: u32, defines| Fit {
             rows,
             threads,
-            keys: rung.keys,
+            keys: key_tile(rung, request.shape.dim),
             paired: false,
             heavy_first: false,
             stream_k: None,
             source: rung.source,
             defines,
         };
-        let usual = || streamed(rung, few_or_usual(request, rung, sms), 1);
+        let dim = request.shape.dim;
+        let streamed = |units: usize| streamed(rung, dim, units, 1);
+        let usual = || streamed(few_or_usual(request, rung, sms));
+        let long = long_rows(dim);
         match rung.cut {
-            Cut::Fixed if packed => fixed(FEW_ROWS, WARP, vec![("QUERY_TILE", FEW_ROWS)]),
-            Cut::Fixed => fixed(rung.rows, rung.threads, Vec::new()),
-            _ if packed => streamed(rung, 1, 1),
-            Cut::Streamed => streamed(rung, rung.rows / UNIT, 1),
+            Cut::Fixed if packed => fixed(FEW_ROWS, WARP, [vec![("QUERY_TILE", FEW_ROWS)], long].concat()),
+            Cut::Fixed => fixed(rung.rows, rung.threads, long),
+            _ if packed => streamed(1),
+            Cut::Streamed => streamed((rung.rows / UNIT).min(most_units(dim))),
             _ if request.needs_general() => usual(),
             Cut::Fitted => usual(),
             Cut::Paired => pairs(request, rung, sms).unwrap_or_else(usual),
@@ -99,14 +106,35 @@ fn multiprocessors(device: &Device) -> usize {
     usize::try_from(device.multiprocessors.value).unwrap_or(1).max(1)
 }
 
+/// Keys per step of blocks that are not dense.
+pub(crate) fn key_tile(rung: &Rung, dim: usize) -> usize {
+    if dim > MOST_ELEMENTS { DENSE_TILE } else { rung.keys }
+}
+
+/// Whether blocks can share the keys of a row: with long rows and scales finer than per head, their sums would
+/// spill.
+pub(crate) fn can_split(request: &Request) -> bool {
+    request.shape.dim <= MOST_ELEMENTS || !has_fine_scales(request)
+}
+
+/// The macros for rows that need smaller tiles.
+fn long_rows(dim: usize) -> Vec<(&'static str, usize)> {
+    if dim > MOST_ELEMENTS { vec![("KEY_TILE", DENSE_TILE)] } else { Vec::new() }
+}
+
+fn most_units(dim: usize) -> usize {
+    if dim > MOST_ELEMENTS { MOST_LONG_UNITS } else { MOST_UNITS }
+}
+
 /// A block of `units` units with `warps` warps (one or two) per unit.
-fn streamed(rung: &Rung, units: usize, warps: usize) -> Fit {
+fn streamed(rung: &Rung, dim: usize, units: usize, warps: usize) -> Fit {
     let threads = u32::try_from(units * warps).unwrap_or(u32::MAX).saturating_mul(WARP);
     let mut defines = vec![("ROW_WARPS", units)];
+    defines.extend(long_rows(dim));
     if warps > 1 {
         defines.push(("PAIRED", 1));
     }
-    let (rows, keys, source) = (units * UNIT, rung.keys, rung.source);
+    let (rows, keys, source) = (units * UNIT, key_tile(rung, dim), rung.source);
     Fit { rows, threads, keys, paired: warps > 1, heavy_first: false, stream_k: None, source, defines }
 }
 
@@ -238,7 +266,7 @@ struct Load {
 fn loads(request: &Request, sms: usize, warps: usize) -> impl Iterator<Item = Load> {
     let all = request.shape.max_queries().div_ceil(UNIT).max(1);
     let heads = request.shape.heads.saturating_mul(request.shape.batch());
-    (1..=MOST_UNITS).map(move |units| {
+    (1..=most_units(request.shape.dim)).map(move |units| {
         let blocks = heads.saturating_mul(all.div_ceil(units)).div_ceil(sms);
         let warps = blocks.saturating_mul(units * warps).div_ceil(SUB_CORES);
         Load { units, warps, blocks }
@@ -248,17 +276,17 @@ fn loads(request: &Request, sms: usize, warps: usize) -> impl Iterator<Item = Lo
 /// Minimizes the warps of the busiest sub-core, then the blocks, then the units.
 fn fitted(request: &Request, sms: usize) -> Load {
     let least = loads(request, sms, 1).min_by_key(|load| (load.warps, load.blocks, load.units));
-    least.unwrap_or(Load { units: MOST_UNITS, warps: 1, blocks: 1 })
+    least.unwrap_or(Load { units: most_units(request.shape.dim), warps: 1, blocks: 1 })
 }
 
 /// The fitted units, or the rung's own if there are enough rows to keep every sub-core busy.
 fn few_or_usual(request: &Request, rung: &Rung, sms: usize) -> usize {
     let load = fitted(request, sms);
-    if load.warps < BUSY { load.units } else { rung.rows / UNIT }
+    if load.warps < BUSY { load.units } else { (rung.rows / UNIT).min(most_units(request.shape.dim)) }
 }
 
-/// Pairs, if sub-cores would be idle without them and both warps have keys; rows of 128 elements leave no
-/// registers for pairs.
+/// Pairs, if sub-cores would be idle without them and both warps have keys; rows of more than 64 elements leave
+/// no registers for pairs.
 fn pairs(request: &Request, rung: &Rung, sms: usize) -> Option<Fit> {
     let (tiles, dim) = (request.shape.max_keys().div_ceil(TILE), request.shape.dim);
     if tiles < 2 || dim != 64 || fitted(request, sms).warps >= BUSY {
@@ -266,5 +294,5 @@ fn pairs(request: &Request, rung: &Rung, sms: usize) -> Option<Fit> {
     }
     let near = |load: &Load| (load.warps, load.blocks.abs_diff(PAIRED_BLOCKS), load.units);
     let few = loads(request, sms, 2).filter(|load| load.units <= MOST_PAIRS);
-    few.min_by_key(near).map(|load| streamed(rung, load.units, 2))
+    few.min_by_key(near).map(|load| streamed(rung, dim, load.units, 2))
 }

@@ -139,7 +139,7 @@ const N4: Rung = Rung {
     rows: 64,
     keys: 64,
     formats: &[Format::E4m3, Format::E5m2],
-    dims: &[64, 128],
+    dims: &[64, 96, 128, 256],
     features: &[Feature::Causal, Feature::Varlen, Feature::FineScales, Feature::Lse, Feature::Split],
     cut: Cut::Fixed,
     arithmetic: Arithmetic::N4,

@@ -8,7 +8,7 @@ use warpproof_model::Device;
 use warpproof_toolchain::{CompileError, Source, Toolchain};
 
 use crate::dispatch;
-use crate::fit::Fit;
+use crate::fit::{Fit, can_split, key_tile};
 use crate::format::{Format, OutputFormat};
 use crate::ladder::{self, Cut, Feature, LADDER, Rung};
 use crate::oracle::bitwise::{Arithmetic, Parts};
@@ -557,6 +557,10 @@ fn missing(rung: &Rung, request: &Request) -> Option<String> {
         if count == 0 {
             return Some("a split count of 0".into());
         }
+        if !can_split(request) {
+            let dim = shape.dim;
+            return Some(format!("split keys with rows of {dim} elements and scales for each block or row"));
+        }
         if shape.max_queries() * shape.group() > FEW_ROWS {
             return Some(format!("split keys with more than {FEW_ROWS} rows for each key head"));
         }
@@ -627,12 +631,12 @@ fn most_tiles(request: &Request, keys: usize) -> usize {
 /// Key tiles per block, if the keys of a row are distributed over several.
 fn tiles_per_split(request: &Request, rung: &Rung, device: &Device) -> Option<usize> {
     let shape = &request.shape;
-    let tiles = most_tiles(request, rung.keys);
+    let tiles = most_tiles(request, key_tile(rung, shape.dim));
     let few = shape.max_queries() * shape.group() <= FEW_ROWS;
     let count = match request.splits {
         Splits::None => return None,
         Splits::Count(count) => count,
-        Splits::Auto if !few || !rung.can(Feature::Split) => return None,
+        Splits::Auto if !few || !rung.can(Feature::Split) || !can_split(request) => return None,
         Splits::Auto => {
             let sms = usize::try_from(device.multiprocessors.value).unwrap_or(1);
             // Two blocks of one warp for each of an SM's four schedulers.
