@@ -14,7 +14,7 @@ use warpproof_kernels::{Format, Plan, PlanError, Request, Scales};
 use warpproof_model::Device;
 
 /// Row lengths of the general kernels.
-pub const DIMS: [usize; 2] = [64, 128];
+pub const DIMS: [usize; 4] = [64, 96, 128, 256];
 
 /// The rung of the general kernels.
 const GENERAL: &str = "n5";
