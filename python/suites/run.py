@@ -178,8 +178,11 @@ def distinct(tests: dict[str, dict[str, Any]], severity: str) -> set[tuple[str, 
 
 def kernel_name(name: str) -> str:
     """A kernel's name: of numba's mangled ones, the function."""
-    parts = re.findall(r"(?:_3clocals_3e|\d+)([A-Za-z_]\w*?)B\d*v\d+", name)
-    return parts[-1] if parts else name
+    found, rest = name, name.removeprefix("_ZN")
+    while rest != name and (length := re.match(r"\d+", rest)):
+        end = length.end() + int(length.group())
+        found, rest = rest[length.end() : end], rest[end:]
+    return found
 
 
 def short(place: str | None) -> str:
