@@ -35,9 +35,9 @@ REASONS = [
     ("library", r"cublas|cuBLAS|cudnn|cuDNN|nvjitlink|torch\._C\._cuda|Torch not compiled with CUDA|not linked with CUDA|NVIDIA driver"),
     # The CUDA runtime asks for private tables of the driver.
     ("library", r"cudaErrorSymbolNotFound"),
-    ("missing", r"ModuleNotFoundError|ImportError|fixture '\w+' not found|Block pointers have been removed|No such file or directory|CXX|compiler"),
+    ("missing", r"ModuleNotFoundError|ImportError|fixture '\w+' not found|Block pointers have been removed|No such file or directory|CXX|C compiler|C\+\+ compiler"),
     # What cuda.core 1.2.2 answers without the driver, and the tests of 1.1.1 expect otherwise.
-    ("missing", r"Buffer has been closed|GraphNode has been destroyed|same GraphDefinition|sample_launch_config|numba-debug|program-cache'"),
+    ("missing", r"Buffer has been closed|GraphNode has been destroyed|same GraphDefinition|programmatic_stream_serialization|numba-debug|program-cache'"),
 ]
 
 COLUMNS = ["suite", "version", "selection", "launches", "passed", "finding", "our fault", "needs sm_90+"]
@@ -178,8 +178,11 @@ def distinct(tests: dict[str, dict[str, Any]], severity: str) -> set[tuple[str, 
 
 def kernel_name(name: str) -> str:
     """A kernel's name: of numba's mangled ones, the function."""
-    parts = re.findall(r"(?:_3clocals_3e|\d+)([A-Za-z_]\w*?)B\d*v\d+", name)
-    return parts[-1] if parts else name
+    found, rest = name, name.removeprefix("_ZN")
+    while rest != name and (length := re.match(r"\d+", rest)):
+        end = length.end() + int(length.group())
+        found, rest = rest[length.end() : end], rest[end:]
+    return found
 
 
 def short(place: str | None) -> str:
