@@ -55,7 +55,7 @@ def close(found, expected):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize(("heads", "kv_heads", "queries", "keys", "dim"), [(2, 2, 70, 70, 64), (4, 2, 1, 130, 128), (2, 1, 33, 97, 64)])
+@pytest.mark.parametrize(("heads", "kv_heads", "queries", "keys", "dim"), [(2, 2, 70, 70, 64), (4, 2, 1, 130, 128), (2, 1, 33, 97, 96), (2, 2, 40, 40, 256)])
 def test_values_are_close_to_double_precision(dtype, causal, heads, kv_heads, queries, keys, dim):
     q, k, v = tensors((2, heads, queries, dim), (2, kv_heads, keys, dim), (2, kv_heads, keys, dim), dtype=dtype)
     out, lse = attention(q, k, v, causal=causal, return_lse=True)

@@ -39,7 +39,7 @@ typedef struct {
     uint32_t size;
     uint32_t batch;             /* sequences */
     uint32_t heads, kv_heads;   /* query head h reads key head h / (heads / kv_heads) */
-    uint32_t head_dim;          /* elements of a row: 64 or 128 */
+    uint32_t head_dim;          /* elements of a row: 64, 96, 128 or 256 */
     uint32_t queries, keys;     /* of each sequence; with lengths_on_device, the most of any */
     uint32_t input;             /* WPA_E4M3, WPA_E5M2, WPA_VALUES_F16 or WPA_VALUES_BF16 */
     uint32_t scales;            /* WPA_SCALES_HEAD or WPA_SCALES_BLOCK */

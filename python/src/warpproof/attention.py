@@ -24,6 +24,9 @@ from ._arrays import Copies, extent
 from ._attention import INPUTS, OUTPUTS, Prepared, Request, Tensor
 from ._library import activate
 
+#: Head dimensions that the kernels take.
+_DIMS = (64, 96, 128, 256)
+
 __all__ = ["attention", "attention_varlen", "scaled_dot_product_attention", "unsupported"]
 
 
@@ -147,8 +150,8 @@ def unsupported(
         return "tensors without four dimensions"
     if any(str(one.dtype).removeprefix("torch.") not in OUTPUTS or one.dtype != query.dtype for one in (query, key, value)):
         return "dtypes other than float16 and bfloat16"
-    if query.shape[-1] not in (64, 128) or key.shape[-1] != query.shape[-1] or value.shape[-1] != query.shape[-1]:
-        return "head dimensions other than 64 and 128"
+    if query.shape[-1] not in _DIMS or key.shape[-1] != query.shape[-1] or value.shape[-1] != query.shape[-1]:
+        return f"head dimensions other than {_DIMS}"
     if 0 in query.shape or 0 in key.shape:
         return "empty tensors"
     if query.shape[1] != key.shape[1] and not enable_gqa:
