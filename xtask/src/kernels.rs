@@ -4,14 +4,11 @@
 //! that has its instructions, so that older drivers can compile it; the machine code is made from the same text.
 
 use std::fs;
-use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use flate2::Compression;
-use flate2::write::DeflateEncoder;
 use warpproof_attention::catalog::{self, Kernels};
-use warpproof_attention::image;
+use warpproof_attention::image::{self, Place};
 use warpproof_kernels::source;
 use warpproof_model::Device;
 use warpproof_toolchain::{CompileOptions, Options, Source, Toolchain};
@@ -25,7 +22,12 @@ const CODE: &str = "crates/attention/data/kernels.bin";
 const PTX_VERSION: &str = ".version 8.4";
 const ARCH: &str = "sm_89";
 
-/// Compressed machine code and PTX.
+/// The frames of zstd have about as many bytes before they are compressed: more compress better, and take longer to unpack.
+const FRAME: usize = 3 << 20;
+/// The best level that is not named "ultra".
+const LEVEL: i32 = 19;
+
+/// Machine code and PTX.
 type Images = (Vec<u8>, Vec<u8>);
 
 /// Compares the files with what the compiler gives, or writes them.
@@ -34,7 +36,7 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     let device = Device::named("l4").ok_or("the L4 is not in the device table")?;
     let all = catalog::kernels(device).map_err(|error| error.to_string())?;
     let images = compile(&all, &toolchain)?;
-    let (index, code) = files(&all, &images);
+    let (index, code) = files(&all, &images)?;
     println!("kernels: {} kernels, {} KB", all.len(), code.len() / 1024);
     for (file, bytes) in [(INDEX, index.as_bytes()), (CODE, &code)] {
         let path = root().join(file);
@@ -80,10 +82,8 @@ fn one(kernels: &Kernels, toolchain: &Toolchain) -> Result<Images, String> {
     let options = CompileOptions { line_info: false, ..source::options(&kernels.defines, ARCH) };
     let source = Source::new(kernels.source, text);
     let ptx = lowered(&toolchain.compile(&source, &options).map_err(|error| error.to_string())?.ptx)?;
-    // Also if only the PTX is kept: a driver must be able to compile it.
     let cubin = toolchain.ptxas(&ptx, ARCH, &[]).map_err(|error| error.to_string())?.cubin;
-    let cubin = if kernels.assembled() { pack(&cubin)? } else { Vec::new() };
-    Ok((cubin, pack(ptx.as_bytes())?))
+    Ok((cubin, ptx.into_bytes()))
 }
 
 /// The text with the lowest version, and without comments and empty lines.
@@ -106,22 +106,43 @@ fn lowered(ptx: &str) -> Result<String, String> {
     }
 }
 
-fn pack(bytes: &[u8]) -> Result<Vec<u8>, String> {
-    let mut packed = DeflateEncoder::new(Vec::new(), Compression::best());
-    packed.write_all(bytes).and_then(|()| packed.finish()).map_err(|error| error.to_string())
-}
-
 /// The index, and the file that it refers to.
-fn files(all: &[Kernels], images: &[Images]) -> (String, Vec<u8>) {
-    let mut index = format!("{}\n", image::HEADER);
+fn files(all: &[Kernels], images: &[Images]) -> Result<(String, Vec<u8>), String> {
     let mut code = Vec::new();
-    for (kernels, (cubin, ptx)) in all.iter().zip(images) {
+    let cubins = pack(images.iter().map(|(cubin, _)| cubin), &mut code)?;
+    let ptx = pack(images.iter().map(|(_, ptx)| ptx), &mut code)?;
+    let mut index = format!("{}\n", image::HEADER);
+    for ((kernels, cubin), ptx) in all.iter().zip(cubins).zip(ptx) {
         index.push_str(&kernels.name());
-        for image in [cubin, ptx] {
-            index.push_str(&format!(",{},{}", code.len(), image.len()));
-            code.extend_from_slice(image);
+        for Place { frame, image } in [cubin, ptx] {
+            index.push_str(&format!(",{},{},{},{}", frame.0, frame.1, image.0, image.1));
         }
         index.push('\n');
     }
-    (index, code)
+    Ok((index, code))
+}
+
+/// Appends images in frames, and returns the place of each.
+fn pack<'a>(images: impl Iterator<Item = &'a Vec<u8>>, code: &mut Vec<u8>) -> Result<Vec<Place>, String> {
+    let mut places: Vec<Place> = Vec::new();
+    let (mut contents, mut first) = (Vec::new(), 0);
+    let mut end_frame = |contents: &mut Vec<u8>, places: &mut [Place]| {
+        let frame = zstd::bulk::compress(contents, LEVEL).map_err(|error| error.to_string())?;
+        for place in places {
+            place.frame = (code.len(), frame.len());
+        }
+        code.extend_from_slice(&frame);
+        contents.clear();
+        Ok::<_, String>(())
+    };
+    for image in images {
+        if !contents.is_empty() && contents.len() + image.len() > FRAME {
+            end_frame(&mut contents, &mut places[first..])?;
+            first = places.len();
+        }
+        places.push(Place { frame: (0, 0), image: (contents.len(), image.len()) });
+        contents.extend_from_slice(image);
+    }
+    end_frame(&mut contents, &mut places[first..])?;
+    Ok(places)
 }

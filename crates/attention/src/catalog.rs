@@ -3,7 +3,7 @@
 //! For the shapes of [`SERVING`], the library has the kernel that the dispatch table chooses; for everything else that it
 //! supports, a general kernel: rung n5, with blocks of 64 rows, or of 16 with split keys. General kernels write the
 //! log-sum-exp; if it is not requested, the workspace has a place for it. Kernels with windows, soft caps, sinks, ALiBi or pages are
-//! there in the combinations that models use, as PTX only: the driver compiles them when they are first used.
+//! there in the combinations that models use.
 
 use warpproof_kernels::dispatch::SERVING;
 use warpproof_kernels::format::OutputFormat;
@@ -32,15 +32,6 @@ pub struct Kernels {
 }
 
 impl Kernels {
-    /// Whether the library has machine code of it.
-    pub fn assembled(&self) -> bool {
-        const RARE: [&str; 6] = ["WINDOW_LEFT", "WINDOW_RIGHT", "SOFTCAP", "SINK", "ALIBI", "PAGED"];
-        let rare = |define: &String| {
-            RARE.iter().any(|name| define.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')))
-        };
-        !self.defines.iter().any(rare)
-    }
-
     /// The source and the macros in one line.
     pub fn name(&self) -> String {
         std::iter::once(self.source)
@@ -165,7 +156,8 @@ fn rare_requests() -> Vec<Request> {
         }
         let rare = request.mask == Mask::Causal && request.scales.q == Granularity::Block;
         if rare {
-            let (window, softcap) = (Window::left(1), Some(1.0));
+            // A window over most keys, so that they are split for one query.
+            let (window, softcap) = (Window::left(1000), Some(1.0));
             all.extend([
                 Request { window, ..request.clone() },
                 Request { sinks: true, ..request.clone() },

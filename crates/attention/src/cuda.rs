@@ -32,8 +32,7 @@ const FUNCTIONS: [&str; 10] = [
 /// The oldest driver, as `cuDriverGetVersion` gives it: that of CUDA 12.0. Drivers of one major version load machine code of all
 /// its releases.
 pub const OLDEST_DRIVER: i32 = 12_000;
-/// The oldest driver that compiles the library's PTX, whose version is 8.4: that of CUDA 12.4. Devices newer than sm_89 need it, and
-/// kernels without machine code.
+/// The oldest driver that compiles the library's PTX, whose version is 8.4: that of CUDA 12.4. Devices newer than sm_89 need it.
 pub const OLDEST_DRIVER_FOR_PTX: i32 = 12_040;
 
 /// The device of the current context.
@@ -156,12 +155,12 @@ impl Current {
     /// Loads machine code on the devices that it is for, and PTX elsewhere, which the driver compiles.
     fn load(&self, entry: &Entry) -> Result<Module, Error> {
         let damaged = || Error::Invalid(format!("the library's kernels `{}` are damaged", entry.name));
-        if self.capability == (8, 9) && entry.is_assembled() && !self.software {
+        if self.capability == (8, 9) && !self.software {
             return Module::new(&entry.cubin().ok_or_else(damaged)?);
         }
         if self.version < OLDEST_DRIVER_FOR_PTX {
             return Err(Error::Driver(format!(
-                "the CUDA driver is of CUDA {}.{}; for this kernel on sm_{}{} this library needs a driver of CUDA 12.4 or later",
+                "the CUDA driver is of CUDA {}.{}; on sm_{}{} this library needs a driver of CUDA 12.4 or later",
                 self.version / 1000,
                 self.version % 1000 / 10,
                 self.capability.0,
