@@ -3,6 +3,7 @@
 //! The files are compared exactly: the compiler's version is pinned, and its output is deterministic. PTX gets the lowest version
 //! that has its instructions, so that older drivers can compile it; the machine code is made from the same text.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -115,7 +116,7 @@ fn files(all: &[Kernels], images: &[Images]) -> Result<(String, Vec<u8>), String
     for ((kernels, cubin), ptx) in all.iter().zip(cubins).zip(ptx) {
         index.push_str(&kernels.name());
         for Place { frame, image } in [cubin, ptx] {
-            index.push_str(&format!(",{},{},{},{}", frame.0, frame.1, image.0, image.1));
+            let _infallible = write!(index, ",{},{},{},{}", frame.0, frame.1, image.0, image.1);
         }
         index.push('\n');
     }

@@ -116,7 +116,7 @@ fn describe(problem: &Problem) -> String {
     rare.push_str(&page_size.map_or_else(String::new, |keys| format!(", pages of {keys}")));
     for (name, on) in [("soft cap", softcap.is_some()), ("sinks", *sinks), ("ALiBi", *alibi)] {
         if on {
-            rare.push_str(&format!(", {name}"));
+            rare.extend([", ", name]);
         }
     }
     format!(
@@ -239,7 +239,7 @@ fn floats(tensor: &Quantized) -> Vec<f32> {
 }
 
 /// The codes that a run computes with, and the mean of K that was subtracted.
-fn quantized(problem: &Problem, drawn: &Inputs) -> Result<(Inputs, Option<Vec<f32>>), Box<dyn Error>> {
+fn quantized(problem: &Problem, drawn: &Inputs) -> Result<(Inputs, Option<Vec<f32>>), Unquantizable> {
     let Some(element) = problem.values else { return Ok((drawn.clone(), None)) };
     let request = &problem.request;
     let mut mean = None;

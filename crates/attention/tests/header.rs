@@ -23,6 +23,7 @@ macro_rules! offsets {
 }
 
 #[test]
+#[expect(clippy::as_conversions, reason = "the numbers of an enum")]
 fn the_header_has_the_structs_of_the_library() {
     let mut lines = vec!["#include \"warpproof_attention.h\"".to_owned()];
     lines.extend(offsets!(CRequest, "wpa_request":
