@@ -105,6 +105,7 @@ pub(crate) fn run(asked: &[Arch], tag: Option<&str>) -> Result<(), String> {
             let _ = writeln!(sizes, "| {name} | {} |", bytes(program)?);
         }
         let wheel = wheel::build(&release.tools, &built.wheel, &arch.platform(), &place)?;
+        wheel::is_small(&wheel)?;
         release.audit(&wheel, arch)?;
         let archive = release.archive(&built.archive, arch)?;
         if arch.is_host() {

@@ -279,7 +279,7 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         leaves: &["attention-library"],
         ..study(
-            "attention-library",
+            "attention-lib",
             1,
             Inputs {
                 packages: &["warpproof", "warpproof-driver", "warpproof-attention"],
