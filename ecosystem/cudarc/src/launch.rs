@@ -48,7 +48,7 @@ pub fn plain() -> Done {
     let config = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 };
     // SAFETY: it is rejected, because the kernel was compiled for at most 128 threads.
     let answer = unsafe { stream.launch_builder(&bounded).arg(&mut out).launch(config) };
-    refused(answer, CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    refused(answer, CUresult::CUDA_ERROR_INVALID_VALUE);
     stream.synchronize()?;
     Ok(())
 }
