@@ -51,14 +51,15 @@ typedef struct {
     uint32_t smooth_keys;       /* 1: of values, the mean of each channel of K is subtracted before K is quantized, which makes the
                                    codes more precise and changes neither O nor the log-sum-exp otherwise; not with soft caps and
                                    sinks */
-    /* The following with scales per block and a causal mask: a window, sinks, both, a soft cap, both, ALiBi. */
+    /* Compiled for a causal mask and scales per block, in these combinations: a left window; sinks; a left window and sinks; a soft
+     * cap; a soft cap and a left window; ALiBi. Others, also right windows, are WPA_UNSUPPORTED. */
     uint32_t window;            /* WPA_WINDOW_LEFT, WPA_WINDOW_RIGHT, or both by `|` */
     uint32_t window_left, window_right; /* keys before and after a query's own place, i + keys - queries, that it sees */
     float softcap;              /* not 0: scores become softcap * tanh(score / softcap) */
     uint32_t sinks;             /* 1: a logit of each head joins the sum of the softmax, without a value */
     uint32_t alibi;             /* 1: a slope of each head times the distance of key and query is subtracted from each score */
-    uint32_t page_size;         /* not 0: K and V are e4m3 codes in pages of 64, 128 or 256 keys; causal, lengths_on_device. `input` is
-                                   then the type of Q */
+    uint32_t page_size;         /* not 0: K and V are e4m3 codes in pages of 64, 128 or 256 keys, and `input` is the type of Q. Needs
+                                   causal and lengths_on_device */
 } wpa_request;
 
 /* A tensor in device memory, aligned to 16 bytes. Strides are in elements, and multiples of 16 bytes; the elements of a row are

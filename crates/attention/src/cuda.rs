@@ -175,8 +175,9 @@ impl Module {
     /// `image` is a whole cubin of the library, or text that ends with a zero byte.
     fn new(image: &[u8]) -> Result<Module, Error> {
         let mut handle: sys::CUmodule = std::ptr::null_mut();
-        // SAFETY: the image is one of the library's, which `cargo xtask kernels --check` verifies: an ELF file that contains
-        // all that its headers refer to, or text with its zero byte. It lives until the call returns; there are no options.
+        // SAFETY: the image is one of the library's, which `cargo xtask kernels` compares with the compiler's
+        // output: an ELF file that contains all that its headers refer to, or text with its zero byte. It lives until the call
+        // returns; there are no options.
         let code = unsafe {
             sys::cuModuleLoadDataEx(
                 &raw mut handle,

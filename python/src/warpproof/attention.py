@@ -60,10 +60,12 @@ def attention(
     smooth_keys: of values: subtract the mean of each channel of K first, which makes its codes more precise. Not used with softcap and sinks,
         which depend on the scores themselves.
     out_dtype: float16 or bfloat16 [default: that of q; float16 for codes].
-    window: how many keys before and after its own place a query sees; -1: all. The place of query i is key i + keys - queries.
+    window: how many keys before and after its own place a query sees; -1: all. The place of query i is key i + keys - queries. Only windows
+        before it are supported.
     softcap: not 0: scores become softcap · tanh(score / softcap).
     sinks: float32 [heads]: a logit of each head that joins the sum of the softmax, without a value.
     alibi_slopes: float32 [heads]: the slope times the distance of key and query is subtracted from each score.
+        window, softcap, sinks and alibi_slopes need causal=True and scales="block".
     return_lse: also return the log-sum-exp of each row, float32 [batch, heads, rows].
     """
     empty = torch.empty(0, device=q.device)
@@ -295,6 +297,34 @@ def _of_heads(heads: int, sinks: torch.Tensor, slopes: torch.Tensor) -> list[tor
     return [sinks.contiguous(), slopes.contiguous()]
 
 
+def _run(
+    request: Request,
+    tensors: list[tuple[torch.Tensor, Any]],
+    lse: torch.Tensor,
+    of_heads: list[torch.Tensor],
+    scales: list[torch.Tensor] | None = None,
+    starts: list[torch.Tensor] | None = None,
+) -> None:
+    """Runs a request on the device of its tensors: Q, K, V and O, each with the strides of sequences, heads and rows."""
+    scales, starts = scales or [], starts or []
+    with _device([*(one for one, _ in tensors), lse, *of_heads, *scales, *starts]) as device:
+        prepared = _prepared(request, device.name)
+        addresses: dict[str, Any] = {}
+        if scales:
+            addresses["scales"] = tuple(map(device.address, scales))
+        if starts:
+            addresses["starts"] = tuple(map(device.address, starts))
+        prepared.run(
+            *(Tensor(device.address(one), tuple(strides)) for one, strides in tensors),  # type: ignore[arg-type]
+            lse=device.address(lse),
+            sinks=device.address(of_heads[0]),
+            slopes=device.address(of_heads[1]),
+            workspace=device.workspace(prepared.workspace),
+            stream=device.stream,
+            **addresses,
+        )
+
+
 @torch.library.custom_op("warpproof::attention", mutates_args=())
 def _attention(
     q: torch.Tensor,
@@ -349,17 +379,8 @@ def _attention(
     of_heads = _of_heads(heads, sinks, alibi_slopes)
     inputs = [_aligned(one) for one in (q, k, v)]
     out, lse = _outputs(q, getattr(torch, out_dtype), q.shape[:3] if return_lse else (0,))
-    with _device([*inputs, out, lse, *given, *of_heads]) as device:
-        prepared = _prepared(request, device.name)
-        prepared.run(
-            *(Tensor(device.address(one), tuple(one.stride()[:3])) for one in (*inputs, out)),  # type: ignore[arg-type]
-            scales=tuple(device.address(one) for one in given),  # type: ignore[arg-type]
-            lse=device.address(lse),
-            sinks=device.address(of_heads[0]),
-            slopes=device.address(of_heads[1]),
-            workspace=device.workspace(prepared.workspace),
-            stream=device.stream,
-        )
+    tensors = [(one, one.stride()[:3]) for one in (*inputs, out)]
+    _run(request, tensors, lse, of_heads, scales=given)
     return out, lse
 
 
@@ -449,17 +470,8 @@ def _varlen(
     out, lse = _outputs(q, q.dtype, (batch, q.shape[1], max_seqlen_q))
     lse.zero_()
     starts = [one.contiguous() for one in starts]
-    with _device([*inputs, out, lse, *starts, *of_heads]) as device:
-        prepared = _prepared(request, device.name)
-        prepared.run(
-            *(Tensor(device.address(one), (0, one.stride(1), one.stride(0))) for one in (*inputs, out)),
-            lse=device.address(lse),
-            sinks=device.address(of_heads[0]),
-            slopes=device.address(of_heads[1]),
-            starts=tuple(device.address(one) for one in starts),  # type: ignore[arg-type]
-            workspace=device.workspace(prepared.workspace),
-            stream=device.stream,
-        )
+    tensors = [(one, (0, one.stride(1), one.stride(0))) for one in (*inputs, out)]
+    _run(request, tensors, lse, of_heads, starts=starts)
     return out, lse
 
 
