@@ -1,5 +1,4 @@
-//! Sets the library's soname to that of the CUDA driver, and generates stubs for API functions without a handwritten
-//! implementation.
+//! Generates stubs for API functions without a handwritten implementation.
 //!
 //! `data/api.txt` lists every symbol of the driver API. Symbols named in an `api!` of `src/api` are implemented; each other symbol
 //! becomes a function that returns `CUDA_ERROR_NOT_SUPPORTED`. Both sets together form the table of `cuGetProcAddress`.
@@ -10,7 +9,6 @@ use std::path::Path;
 use std::{env, fs};
 
 fn main() {
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libcuda.so.1");
     println!("cargo::rerun-if-changed=data/api.txt");
     println!("cargo::rerun-if-changed=src/api");
     let listed = fs::read_to_string("data/api.txt").unwrap_or_default();

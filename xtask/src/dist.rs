@@ -217,7 +217,7 @@ impl Release<'_> {
                 "--package",
                 "warpproof",
                 "--package",
-                "warpproof-driver",
+                "warpproof-runtime",
                 "--package",
                 "warpproof-attention",
                 "--no-default-features",

@@ -10,9 +10,9 @@ use std::ffi::{CString, c_void};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use warpproof_cuda::abi::Handle;
-use warpproof_cuda::api::{self, In, Out};
-use warpproof_cuda::settings::Settings;
+use warpproof_driver::abi::Handle;
+use warpproof_driver::api::{self, In, Out};
+use warpproof_driver::settings::Settings;
 use warpproof_sim::check::Settings as CheckSettings;
 use warpproof_sim::{Buffer, Device, Launch};
 

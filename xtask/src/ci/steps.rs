@@ -230,7 +230,7 @@ pub(super) const STEPS: &[Step] = &[
             "ecosystem",
             1,
             Inputs {
-                packages: &["warpproof", "warpproof-driver"],
+                packages: &["warpproof", "warpproof-runtime"],
                 files: &["ecosystem/", "book/src/exec.md"],
                 ..of("ecosystem")
             },
@@ -243,7 +243,7 @@ pub(super) const STEPS: &[Step] = &[
             "python",
             1,
             Inputs {
-                packages: &["warpproof", "warpproof-driver"],
+                packages: &["warpproof", "warpproof-runtime"],
                 files: &["python/", "book/src/python.md"],
                 tools: &[Tool::Rustc],
                 ..of("python")
@@ -282,7 +282,7 @@ pub(super) const STEPS: &[Step] = &[
             "attention-lib",
             1,
             Inputs {
-                packages: &["warpproof", "warpproof-driver", "warpproof-attention"],
+                packages: &["warpproof", "warpproof-runtime", "warpproof-attention"],
                 files: &["python/", "crates/attention/examples/", "crates/attention/include/"],
                 ..of("attention_library")
             },

@@ -40,7 +40,7 @@ impl Crate {
 pub(super) fn crates(archs: &[Arch]) -> Result<Vec<Crate>, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["tree", "--locked", "--package", "warpproof", "--package", "warpproof-driver"])
+        .args(["tree", "--locked", "--package", "warpproof", "--package", "warpproof-runtime"])
         .args(["--package", "warpproof-attention"])
         .args(["--edges", "normal,build", "--prefix", "depth", "--format", "\t{p}\t{l}\t{r}\t"])
         .args(archs.iter().flat_map(|arch| ["--target".to_owned(), arch.triple()]))
@@ -183,13 +183,13 @@ mod tests {
         1\tserde_derive v1.0.2 (proc-macro)\tMIT\t\t\n\
         2\tsyn v2.0.1\tMIT/Apache-2.0\thttps://host/syn\t (*)\n\
         \n\
-        0\twarpproof-driver v0.1.0 (path)\tMIT\t\t (*)\n";
+        0\twarpproof-runtime v0.1.0 (path)\tMIT\t\t (*)\n";
 
     #[test]
     fn a_tree_is_read_with_its_edges() {
         let crates = read(TREE).unwrap();
         let names: Vec<&str> = crates.iter().map(|this| this.name.as_str()).collect();
-        assert_eq!(names, ["serde_derive", "syn", "unicode-ident", "warpproof-driver", "warpproof"]);
+        assert_eq!(names, ["serde_derive", "syn", "unicode-ident", "warpproof-runtime", "warpproof"]);
         assert_eq!(crates[0].dependencies, BTreeSet::from(["pkg:cargo/syn@2.0.1".to_owned()]));
         assert_eq!(crates[1].license, "MIT OR Apache-2.0");
         assert_eq!(crates[1].dependencies, BTreeSet::from(["pkg:cargo/unicode-ident@1.0.0".to_owned()]));

@@ -1,6 +1,6 @@
 //! Faults are reported as in CUDA: by a later call, and sticky.
 
-use warpproof_cuda::api::{self, In};
+use warpproof_driver::api::{self, In};
 
 use crate::answer;
 use crate::ok;
@@ -47,7 +47,7 @@ fn a_trap_is_a_launch_failure() {
 
 #[test]
 fn a_launch_without_end_times_out() {
-    warpproof_cuda::driver::driver().gpu.limits.instructions = 10_000;
+    warpproof_driver::driver::driver().gpu.limits.instructions = 10_000;
     assert_eq!(fails("forever"), "CUDA_ERROR_LAUNCH_TIMEOUT");
 }
 

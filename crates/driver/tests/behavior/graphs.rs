@@ -1,7 +1,7 @@
 //! Graphs: captured and constructed.
 
-use warpproof_cuda::abi::KernelNode;
-use warpproof_cuda::api::{self, In, Out};
+use warpproof_driver::abi::KernelNode;
+use warpproof_driver::api::{self, In, Out};
 
 use crate::answer;
 use crate::ok;

@@ -2,8 +2,8 @@
 
 use std::ffi::{CString, c_void};
 
-use warpproof_cuda::abi::Handle;
-use warpproof_cuda::api::{self, In, Out};
+use warpproof_driver::abi::Handle;
+use warpproof_driver::api::{self, In, Out};
 
 use crate::answer;
 use crate::ok;

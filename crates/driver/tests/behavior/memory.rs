@@ -1,7 +1,7 @@
 //! Memory of all kinds.
 
-use warpproof_cuda::abi::Copy2d;
-use warpproof_cuda::api;
+use warpproof_driver::abi::Copy2d;
+use warpproof_driver::api;
 
 use crate::answer;
 use crate::ok;

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use warpproof_cuda::abi::{AllocationNode, Handle, KernelNode, KernelNodeV2, SetNode};
-use warpproof_cuda::api::{self, In, Out};
+use warpproof_driver::abi::{AllocationNode, Handle, KernelNode, KernelNodeV2, SetNode};
+use warpproof_driver::api::{self, In, Out};
 
 use crate::answer;
 use crate::ok;

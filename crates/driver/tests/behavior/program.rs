@@ -2,8 +2,8 @@
 
 use std::ffi::{CString, c_void};
 
-use warpproof_cuda::abi::Handle;
-use warpproof_cuda::api::{self, In, Out};
+use warpproof_driver::abi::Handle;
+use warpproof_driver::api::{self, In, Out};
 
 /// An output pointer to a variable.
 pub(crate) fn out<T>(place: &mut T) -> Out<T> {

@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use warpproof_cuda::api::{self, In};
+use warpproof_driver::api::{self, In};
 
 use crate::answer;
 use crate::ok;

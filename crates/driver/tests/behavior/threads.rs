@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use warpproof_cuda::api;
+use warpproof_driver::api;
 
 use crate::program::{PTX, download, kernel, launch, null, out, start, upload};
 use crate::{answer, ok};

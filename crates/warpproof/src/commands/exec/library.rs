@@ -1,4 +1,4 @@
-//! Finds the CUDA driver library of `exec`: named by a variable, next to this program, or embedded in it.
+//! Finds the CUDA library of `exec`: named by a variable, next to this program, or embedded in it.
 
 use std::env;
 use std::fs;
@@ -49,7 +49,7 @@ pub(super) fn find() -> Result<PathBuf, Box<Report>> {
         return unpack(carried, &cache()).map_err(|cause| cannot("write the library to the cache", &cause));
     }
     let report = Report::error(Kind::Missing, format!("{FILE} is not next to this program"));
-    let help = "build it: `cargo build --release -p warpproof-driver`; or name it in WARPPROOF_LIBRARY";
+    let help = "build it: `cargo build --release -p warpproof-runtime`; or name it in WARPPROOF_LIBRARY";
     Err(Box::new(report.help(help)))
 }
 
@@ -82,6 +82,17 @@ pub(super) fn link(folder: &Path, library: &Path) -> io::Result<()> {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
+    }
+    // The CUDA runtime: its functions are in the same library.
+    for shim in warpproof_cuda::shim::ALL {
+        let Some(machine) = warpproof_cuda::shim::Machine::own() else { break };
+        let (bytes, place) = (warpproof_cuda::shim::write(&shim, machine), folder.join(shim.name));
+        if fs::read(&place).is_ok_and(|known| known == bytes) {
+            continue;
+        }
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(&bytes)?;
+        file.persist(&place).map_err(|error| error.error)?;
     }
     Ok(())
 }

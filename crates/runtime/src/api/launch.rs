@@ -1,0 +1,135 @@
+//! Launches.
+
+use std::cell::RefCell;
+use std::ffi::c_void;
+
+use warpproof_driver::abi::{Answer, Handle, LaunchAttribute, LaunchConfig};
+use warpproof_driver::api::{In, Out};
+
+use super::register::function;
+use super::{input, stream};
+use crate::abi::Dim3;
+use crate::error::{INVALID_CONFIGURATION, MISSING_CONFIGURATION};
+
+/// The part of a launch that `<<<…>>>` contains.
+#[derive(Clone, Copy, Debug)]
+struct Configuration {
+    grid: Dim3,
+    block: Dim3,
+    shared: usize,
+    stream: Handle,
+}
+
+thread_local! {
+    /// Configurations whose kernels are not called yet. Arguments of a kernel may launch others.
+    static PUSHED: RefCell<Vec<Configuration>> = const { RefCell::new(Vec::new()) };
+}
+
+plain! {
+    /// Begins a launch; 0 if the kernel may be called.
+    fn __cudaPushCallConfiguration => (grid: Dim3, block: Dim3, shared: usize, stream: Handle) -> u32, 1, {
+        PUSHED.with_borrow_mut(|pushed| pushed.push(Configuration { grid, block, shared, stream }));
+        0
+    }
+}
+
+api! {
+    /// The configuration of the kernel that is called now.
+    fn __cudaPopCallConfiguration => (grid: Out<Dim3>, block: Out<Dim3>, shared: Out<usize>, stream: Out<Handle>) {
+        let popped = PUSHED.with_borrow_mut(Vec::pop).ok_or(MISSING_CONFIGURATION)?;
+        grid.put(popped.grid)?;
+        block.put(popped.block)?;
+        shared.put(popped.shared)?;
+        stream.put(popped.stream)
+    }
+}
+
+/// Rejects grids and blocks that no device accepts, as the runtime does before it asks the driver.
+fn valid(grid: Dim3, block: Dim3) -> Answer {
+    let grid_fits =
+        grid.list().iter().zip([0x7fff_ffff, 0xffff, 0xffff]).all(|(n, most)| (1..=most).contains(n));
+    let block_fits = block.list().iter().zip([1024, 1024, 64]).all(|(n, most)| (1..=most).contains(n));
+    if grid_fits && block_fits && block.x * block.y * block.z <= 1024 {
+        Ok(())
+    } else {
+        Err(INVALID_CONFIGURATION)
+    }
+}
+
+/// The bytes of dynamic shared memory as the driver has them. More than 4 GB fail there, as any size beyond the limit.
+fn bytes(shared: usize) -> u32 {
+    u32::try_from(shared).unwrap_or(u32::MAX)
+}
+
+fn launch(
+    host: *const c_void,
+    grid: Dim3,
+    block: Dim3,
+    arguments: In<In<u8>>,
+    shared: usize,
+    stream: Handle,
+) -> Answer {
+    let function = function(host)?;
+    valid(grid, block)?;
+    cu!(cuLaunchKernel(
+        function,
+        grid.x,
+        grid.y,
+        grid.z,
+        block.x,
+        block.y,
+        block.z,
+        bytes(shared),
+        stream,
+        arguments,
+        In::none()
+    ))
+}
+
+api! {
+    /// Launches a kernel.
+    fn cudaLaunchKernel | cudaLaunchKernel_ptsz | __cudaLaunchKernel | __cudaLaunchKernel_ptsz => (host: *const c_void, grid: Dim3, block: Dim3, arguments: In<In<u8>>, shared: usize, on: Handle) {
+        launch(host, grid, block, arguments, shared, stream(on))
+    }
+}
+
+api! {
+    /// Launches a kernel whose blocks must all be resident at the same time.
+    fn cudaLaunchCooperativeKernel | cudaLaunchCooperativeKernel_ptsz => (host: *const c_void, grid: Dim3, block: Dim3, arguments: In<In<u8>>, shared: usize, on: Handle) {
+        let on = stream(on);
+        let function = function(host)?;
+        valid(grid, block)?;
+        cu!(cuLaunchCooperativeKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes(shared), on, arguments))
+    }
+}
+
+/// `cudaLaunchConfig_t`. Its attributes have the layout and the numbers of the driver's.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Grid size in blocks.
+    pub grid: Dim3,
+    /// Block size in threads.
+    pub block: Dim3,
+    /// Bytes of dynamic shared memory.
+    pub shared: usize,
+    /// The stream.
+    pub stream: Handle,
+    /// Attributes.
+    pub attributes: In<LaunchAttribute>,
+    /// Number of attributes.
+    pub count: u32,
+}
+
+api! {
+    /// Launches a kernel with attributes.
+    fn cudaLaunchKernelExC | cudaLaunchKernelExC_ptsz => (config: In<Config>, host: *const c_void, arguments: In<In<u8>>) {
+        let config = config.get()?;
+        let on = stream(config.stream);
+        let function = function(host)?;
+        valid(config.grid, config.block)?;
+        let (grid, block, shared) = (config.grid.list(), config.block.list(), bytes(config.shared));
+        let config = LaunchConfig { grid, block, shared, stream: on, attributes: config.attributes, count: config.count };
+        cu!(cuLaunchKernelEx(input(&config), function, arguments, In::none()))
+    }
+}
