@@ -180,6 +180,7 @@ impl Driver {
             // The module exists, so this cannot fail.
             let _ = self.unload(module);
         }
+        self.forget_arrays(context);
         let memory: Vec<u64> =
             self.memory.iter().filter(|(_, a)| a.context == context).map(|(base, _)| *base).collect();
         for base in memory {

@@ -38,8 +38,8 @@ impl Visible {
         self.model.capability.major * 10 + self.model.capability.minor
     }
 
-    /// An attribute by its number in `CUdevice_attribute`. Textures, surfaces and the memory bus are not in the device table and
-    /// have no effect here; their attributes are the same for all devices. Unsupported features are 0.
+    /// An attribute by its number in `CUdevice_attribute`. Limits of textures and surfaces, and the memory bus, are
+    /// not in the device table; their attributes are the same for all devices. Unsupported features are 0.
     #[expect(clippy::match_same_arms, reason = "one line for each group of numbers, in their order")]
     pub fn attribute(&self, number: u32, ordinal: usize) -> Option<i64> {
         let c = self.model.capability;
@@ -60,11 +60,17 @@ impl Visible {
             15 | 19 | 31 | 41 | 78..=80 | 83 | 89..=91 | 95 | 99 | 115 => 1,
             // Cluster launch exists from 9.0 on, but the software GPU does not support it.
             17 | 18 | 20 | 32 | 35 | 50 | 84..=86 | 88 | 92..=94 | 96 | 98 | 100..=105 | 107..=110 => 0,
-            21 | 77 => 131_072,
-            22 | 27 => 131_072,
-            23 | 28 => 65_536,
-            24..=26 => 16_384,
-            29 => 2048,
+            // Sizes of textures and surfaces.
+            21 | 22 | 56 | 70 => 131_072,
+            23 | 57 => 65_536,
+            24..=26 | 58..=60 => 16_384,
+            27 | 28 | 42 | 45 | 46 | 49 | 52 | 53 | 55 | 61 | 63 | 64 | 66 | 67 | 73 | 74 | 77 => 32_768,
+            29 | 43 | 62 | 65 => 2048,
+            47 | 48 => 8192,
+            54 | 68 => 2046,
+            69 => 1 << 28,
+            71 => 65_000,
+            72 => 2_097_120,
             30 => 512,
             33 => i64::try_from(ordinal).ok()? + 1,
             34 => 0,
@@ -75,7 +81,6 @@ impl Visible {
             39 => i64::from(c.max_threads.value),
             40 => 2,
             44 => 1,
-            42 | 43 | 45..=49 | 52..=74 => 2048,
             51 => 32,
             75 => i64::from(c.major),
             76 => i64::from(c.minor),

@@ -10,6 +10,7 @@ use warpproof_sim::SharedDevice;
 use warpproof_sim::memory::Heap;
 
 use crate::abi::{Answer, Error};
+use crate::array::Arrays;
 use crate::context::{Context, Primary};
 use crate::device::Visible;
 use crate::graph::{Capture, Executable, Graph, Object};
@@ -48,6 +49,8 @@ pub struct Driver {
     pub links: BTreeMap<u64, Link>,
     /// Allocations by base address.
     pub memory: BTreeMap<u64, Allocation>,
+    /// Arrays, texture objects and surface objects.
+    pub arrays: Arrays,
     /// Memory pools.
     pub pools: BTreeMap<u64, Pool>,
     /// Streams.
@@ -128,6 +131,7 @@ impl Driver {
             functions: BTreeMap::new(),
             links: BTreeMap::new(),
             memory: BTreeMap::new(),
+            arrays: Arrays::default(),
             pools: BTreeMap::new(),
             streams: BTreeMap::new(),
             events: BTreeMap::new(),

@@ -16,6 +16,7 @@
 
 pub mod abi;
 pub mod api;
+pub mod array;
 pub mod clock;
 pub mod context;
 pub mod device;

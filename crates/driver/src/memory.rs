@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "the program's memory is lent and copied here, under the API's contract")]
 
 use warpproof_sim::check::{BufferRole, Role};
-use warpproof_sim::memory::HeapError;
+use warpproof_sim::memory::{Heap, HeapError};
 
 use crate::abi::{Answer, Error};
 use crate::driver::Driver;
@@ -194,6 +194,22 @@ impl Driver {
 
     /// `cuMemAlloc`.
     pub fn allocate(&mut self, size: usize) -> Answer<u64> {
+        self.allocate_by("device memory", size, Heap::allocate)
+    }
+
+    /// Memory for the texels of an array.
+    pub fn allocate_texels(&mut self, size: usize) -> Answer<u64> {
+        let base = self.allocate_by("array", size, Heap::allocate_array)?;
+        self.name_memory(base, "array");
+        Ok(base)
+    }
+
+    fn allocate_by(
+        &mut self,
+        name: &str,
+        size: usize,
+        allocate: fn(&mut Heap, &str, u64) -> Result<u64, HeapError>,
+    ) -> Answer<u64> {
         let (device, context) = self.current()?;
         if size == 0 {
             return Err(Error::INVALID_VALUE);
@@ -204,7 +220,7 @@ impl Driver {
             return Err(Error::OUT_OF_MEMORY);
         }
         self.gpu.memory().forget(REMEMBERED);
-        let base = self.gpu.memory().allocate("device memory", bytes).map_err(|error| refused(&error))?;
+        let base = allocate(&mut self.gpu.memory(), name, bytes).map_err(|error| refused(&error))?;
         self.devices[device].used += bytes;
         self.note(base, context, device, bytes, Kind::Device);
         Ok(base)

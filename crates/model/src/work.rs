@@ -72,12 +72,20 @@ pub fn of(
 
 /// Whether the operation returns no data.
 pub fn is_store(op: MemoryOp) -> bool {
-    matches!(op, MemoryOp::Store | MemoryOp::StoreTile | MemoryOp::Reduction)
+    matches!(
+        op,
+        MemoryOp::Store
+            | MemoryOp::StoreTile
+            | MemoryOp::Reduction
+            | MemoryOp::SurfaceStore
+            | MemoryOp::SurfaceReduction
+    )
 }
 
 /// Whether the operation bypasses the L1 cache.
 pub fn bypasses(op: MemoryOp, traffic: &Traffic) -> bool {
-    matches!(op, MemoryOp::Atomic | MemoryOp::Reduction) || traffic.uncached_sectors > 0
+    matches!(op, MemoryOp::Atomic | MemoryOp::Reduction | MemoryOp::SurfaceReduction)
+        || traffic.uncached_sectors > 0
 }
 
 /// The same work without bank conflicts.
@@ -95,8 +103,9 @@ pub fn coalesced(work: &Work, counters: &Counters) -> Work {
             if matches!(space, Space::Global | Space::Generic) {
                 let fewer = traffic.sectors.saturating_sub(traffic.ideal_sectors);
                 saved = saved.saturating_add(fewer);
-                let stores = matches!(op, MemoryOp::Store | MemoryOp::StoreTile);
-                let atomics = matches!(op, MemoryOp::Atomic | MemoryOp::Reduction);
+                let stores = matches!(op, MemoryOp::Store | MemoryOp::StoreTile | MemoryOp::SurfaceStore);
+                let atomics =
+                    matches!(op, MemoryOp::Atomic | MemoryOp::Reduction | MemoryOp::SurfaceReduction);
                 if stores || atomics || traffic.uncached_sectors > 0 {
                     past = past.saturating_add(fewer.saturating_mul(SECTOR));
                 }
@@ -126,7 +135,8 @@ fn of_ptx(counters: &Counters) -> Vec<(Pipe, u64)> {
             Unit::Fp64 => Pipe::Double,
             Unit::Xu => Pipe::Special,
             Unit::Lsu if matches!(instruction.op, Op::Shuffle(_) | Op::Match { .. }) => Pipe::Shuffle,
-            Unit::Lsu => Pipe::Memory,
+            // Both are instructions of one unit with the L1 cache.
+            Unit::Lsu | Unit::Tex => Pipe::Memory,
             Unit::Tensor => Pipe::Tensor,
             Unit::Adu | Unit::Control => Pipe::Control,
         };

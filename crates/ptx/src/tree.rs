@@ -583,7 +583,7 @@ pub enum Operand<'s> {
     Element(Element<'s>),
     /// `{a, b, _}`
     Vector(Vec<Operand<'s>>),
-    /// `p|q`: two results.
+    /// `p|q`, `{a, b}|q`: two results.
     Pair(Box<(Operand<'s>, Operand<'s>)>),
     /// `(a, b)`: results or arguments of a call.
     List(Vec<Operand<'s>>),

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use super::{In, address, submit};
+use super::{In, address, driver, submit};
 use crate::abi::{Answer, Copy2d, Copy3d, Error, Handle};
 use crate::memory::{End, Memcpy, Memset, Side, wide};
 use crate::work::Work;
@@ -89,6 +89,9 @@ struct Origin {
     kind: u32,
     host: u64,
     device: u64,
+    array: u64,
+    /// Bytes, rows and slices of the copy.
+    size: [usize; 3],
     pitch: usize,
     rows: usize,
     skip: [usize; 3],
@@ -100,7 +103,7 @@ fn end(origin: &Origin) -> Answer<End> {
         1 => (Side::Host, origin.host),
         2 => (Side::Device, origin.device),
         4 => (Side::Either, origin.device),
-        3 => return Err(Error::NOT_SUPPORTED),
+        3 => return driver().array_end(origin.array, origin.skip, origin.size),
         _ => return Err(Error::INVALID_VALUE),
     };
     let [x, y, z] = origin.skip.map(wide);
@@ -119,6 +122,8 @@ pub(super) fn rows(copy: &Copy2d) -> Answer<Work> {
         kind: copy.source_type,
         host: copy.source_host,
         device: copy.source_device,
+        array: copy.source_array,
+        size: [copy.width, copy.height, 1],
         pitch: or_width(copy.source_pitch),
         rows: 0,
         skip: [copy.source_x, copy.source_y, 0],
@@ -127,6 +132,8 @@ pub(super) fn rows(copy: &Copy2d) -> Answer<Work> {
         kind: copy.target_type,
         host: copy.target_host,
         device: copy.target_device,
+        array: copy.target_array,
+        size: [copy.width, copy.height, 1],
         pitch: or_width(copy.target_pitch),
         rows: 0,
         skip: [copy.target_x, copy.target_y, 0],
@@ -139,12 +146,17 @@ pub(super) fn rows(copy: &Copy2d) -> Answer<Work> {
 
 /// Converts a 3D copy.
 pub(super) fn slices(copy: &Copy3d) -> Answer<Work> {
+    if copy.source_lod != 0 || copy.target_lod != 0 {
+        return Err(Error::INVALID_VALUE);
+    }
     let or_width = |pitch: usize| if pitch == 0 { copy.width } else { pitch };
     let or_height = |rows: usize| if rows == 0 { copy.height } else { rows };
     let from = end(&Origin {
         kind: copy.source_type,
         host: copy.source_host,
         device: copy.source_device,
+        array: copy.source_array,
+        size: [copy.width, copy.height, copy.depth],
         pitch: or_width(copy.source_pitch),
         rows: or_height(copy.source_height),
         skip: [copy.source_x, copy.source_y, copy.source_z],
@@ -153,6 +165,8 @@ pub(super) fn slices(copy: &Copy3d) -> Answer<Work> {
         kind: copy.target_type,
         host: copy.target_host,
         device: copy.target_device,
+        array: copy.target_array,
+        size: [copy.width, copy.height, copy.depth],
         pitch: or_width(copy.target_pitch),
         rows: or_height(copy.target_height),
         skip: [copy.target_x, copy.target_y, copy.target_z],

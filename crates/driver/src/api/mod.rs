@@ -21,6 +21,7 @@ macro_rules! api {
     };
 }
 
+mod array;
 mod context;
 mod copy;
 mod device;
@@ -38,6 +39,7 @@ mod pool;
 mod stream;
 pub mod symbols;
 
+pub use array::*;
 pub use context::*;
 pub use copy::*;
 pub use device::*;

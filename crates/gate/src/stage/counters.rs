@@ -218,7 +218,11 @@ fn figures_of(launches: &[Counters]) -> Vec<Figure> {
 fn counted(totals: &Totals) -> Vec<(String, u64, &'static str)> {
     let mut found = vec![("warp instructions".to_owned(), totals.issued.executions, "")];
     for pipe in PIPES {
-        found.push((format!("{} instructions", pipe.name()), totals.pipe(pipe).executions, ""));
+        let executions = totals.pipe(pipe).executions;
+        // Few kernels use textures.
+        if pipe != Unit::Tex || executions > 0 {
+            found.push((format!("{} instructions", pipe.name()), executions, ""));
+        }
     }
     let global = totals.traffic(Space::Global, &[]);
     let shared = totals.traffic(Space::Shared, &[]);
@@ -246,13 +250,14 @@ fn counted(totals: &Totals) -> Vec<(String, u64, &'static str)> {
 }
 
 /// Pipes that instructions are counted by.
-const PIPES: [Unit; 9] = [
+const PIPES: [Unit; 10] = [
     Unit::Alu,
     Unit::Fma,
     Unit::Half,
     Unit::Fp64,
     Unit::Xu,
     Unit::Lsu,
+    Unit::Tex,
     Unit::Tensor,
     Unit::Adu,
     Unit::Control,

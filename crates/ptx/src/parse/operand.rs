@@ -26,7 +26,14 @@ impl<'s> Parser<'s> {
                 let open = self.span();
                 let elements =
                     self.nested(|parser| parser.operand_list(Token::CloseBrace, "`}`", open, call))?;
-                Ok(Operand::Vector(elements))
+                let vector = Operand::Vector(elements);
+                // The results of a texture fetch and whether they are resident.
+                if self.token() == Token::Pipe {
+                    self.advance();
+                    let second = self.nested(Self::second_of_pair)?;
+                    return Ok(Operand::Pair(Box::new((vector, second))));
+                }
+                Ok(vector)
             }
             Token::OpenParen => self.parenthesised(call),
             Token::Minus | Token::Bang => self.signed_operand(),

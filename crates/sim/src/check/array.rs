@@ -176,6 +176,11 @@ fn computes(op: &Op) -> bool {
         | Op::Load(_)
         | Op::Store(_)
         | Op::Atomic(_)
+        | Op::Texture(_)
+        | Op::SurfaceLoad(_)
+        | Op::SurfaceStore(_)
+        | Op::SurfaceReduce(_)
+        | Op::ImageQuery
         | Op::CacheHint
         | Op::Discard
         | Op::CachePolicy

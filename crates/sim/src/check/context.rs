@@ -93,7 +93,7 @@ impl Context {
             Op::CopyAsync(_) => "copy",
             Op::Mbarrier(mbarrier) if wrote && mbarrier.action == MbarrierOp::Init => "initialization",
             Op::Mbarrier(_) | Op::CopiesArrive => "use",
-            Op::Atomic(_) => "atomic",
+            Op::Atomic(_) | Op::SurfaceReduce(_) => "atomic",
             _ if wrote => "write",
             _ => "read",
         }

@@ -414,6 +414,10 @@ impl Reader<'_> {
             | Op::WaitGroup(_)
             | Op::WaitAll
             | Op::CopiesArrive
+            | Op::Texture(_)
+            | Op::SurfaceLoad(_)
+            | Op::SurfaceStore(_)
+            | Op::SurfaceReduce(_)
             | Op::Parameter
             | Op::Refused => Rule::Fresh,
             Op::Vote { sync: false, .. } => Rule::VoteHere,
@@ -429,6 +433,7 @@ impl Reader<'_> {
             | Op::ConvertAddress
             | Op::TestSpace
             | Op::Convert(_)
+            | Op::ImageQuery
             | Op::CacheHint
             | Op::Discard
             | Op::CachePolicy
@@ -524,7 +529,15 @@ impl Reader<'_> {
                 self.reads.iter().filter_map(used).collect()
             }
             Op::Multiply(_) => every(Use::Matrix),
-            Op::LoadTile(_) => every(Use::Address),
+            Op::LoadTile(_) | Op::Texture(_) | Op::SurfaceLoad(_) | Op::ImageQuery => every(Use::Address),
+            Op::SurfaceStore(surface) | Op::SurfaceReduce(surface) => {
+                // The handle, the coordinates, and then the data.
+                let places = all.get(..all.len().saturating_sub(at(surface.vector))).unwrap_or(&[]);
+                let handle = places.first().map(|row| self.numbering.number(Width::W64, *row));
+                let mut uses = words(places.get(1..).unwrap_or(&[]), Use::Address);
+                uses.extend(handle.map(|row| (row, Use::Address, u32::MAX)));
+                uses
+            }
             Op::BranchTable => every(Use::Target),
             Op::Call(Callee::Pointer) => {
                 let pointer = self.reads.last().filter(|row| row.0 == Width::W64);
@@ -574,8 +587,14 @@ impl Reader<'_> {
     /// Whether an access only loads into registers.
     fn loads(&self) -> bool {
         let loads = |memory: Memory| match memory.kind {
-            MemoryKind::Load | MemoryKind::LoadMatrix | MemoryKind::LoadTile => true,
+            MemoryKind::Load
+            | MemoryKind::LoadMatrix
+            | MemoryKind::LoadTile
+            | MemoryKind::Texture
+            | MemoryKind::SurfaceLoad => true,
             MemoryKind::Store
+            | MemoryKind::SurfaceStore
+            | MemoryKind::SurfaceReduce
             | MemoryKind::Atomic
             | MemoryKind::Reduce
             | MemoryKind::AsyncCopy
@@ -593,8 +612,7 @@ impl Reader<'_> {
         let known = if self.loads() { &meta.writes[..] } else { self.reads };
         // The rows of one access are in one register file; the type gives its minimum width.
         let files = [Width::W32, Width::W64, Width::W128];
-        let rows = |count: usize, least: Width| -> Vec<u32> {
-            let rows = all.get(..count.min(all.len())).unwrap_or(&[]);
+        let numbered = |rows: &[u32], least: Width| -> Vec<u32> {
             let file = files
                 .into_iter()
                 .filter(|file| *file >= least)
@@ -604,6 +622,12 @@ impl Reader<'_> {
                     .map_or(NO_ROW, |file| self.numbering.number(file, *row))
             };
             rows.iter().map(number).collect()
+        };
+        let rows =
+            |count: usize, least: Width| numbered(all.get(..count.min(all.len())).unwrap_or(&[]), least);
+        // The data of a store to a surface are its last operands.
+        let last = |count: u32, least: Width| {
+            numbered(all.get(all.len().saturating_sub(at(count))..).unwrap_or(&[]), least)
         };
         let elements = |ty: Type, vector: u32| {
             let rows = rows(at(vector), ty.width());
@@ -620,6 +644,18 @@ impl Reader<'_> {
             Op::StoreTile(tile) => {
                 let count = all.len() - usize::from(tile.stride).min(all.len());
                 (Traffic::Fragment, rows(count, file(tile.element)))
+            }
+            Op::Texture(_) => {
+                let values = meta.writes.iter().filter(|(width, _)| *width != Width::Pred);
+                (Traffic::Any, values.map(|(width, row)| self.numbering.number(*width, *row)).collect())
+            }
+            Op::SurfaceLoad(load) => elements(load.ty, load.vector),
+            Op::SurfaceStore(store) if !store.formatted => {
+                let traffic = Traffic::Elements { bytes: store.ty.bytes(), signed: false };
+                (traffic, last(store.vector, store.ty.width()))
+            }
+            Op::SurfaceStore(data) | Op::SurfaceReduce(data) => {
+                (Traffic::Any, last(data.vector, data.ty.width()))
             }
             Op::Atomic(_) => {
                 let skipped = self.addresses();

@@ -114,6 +114,10 @@ fn works(op: &Op) -> bool {
         | MemoryKind::StoreMatrix
         | MemoryKind::LoadTile
         | MemoryKind::StoreTile
+        | MemoryKind::Texture
+        | MemoryKind::SurfaceLoad
+        | MemoryKind::SurfaceStore
+        | MemoryKind::SurfaceReduce
         | MemoryKind::Mbarrier
         | MemoryKind::Discard => true,
         MemoryKind::Hint => false,

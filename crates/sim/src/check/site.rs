@@ -107,7 +107,7 @@ impl Sites {
             let returns = memory.is_some_and(|memory| memory.kind == MemoryKind::Atomic);
             let takes = returns && meta.writes.iter().any(|row| read(program, *row));
             let flag = load.is_some() && site.ordering.strong.is_some() && self::polls(program, pc);
-            let atomic = matches!(meta.op, Op::Atomic(_));
+            let atomic = matches!(meta.op, Op::Atomic(_) | Op::SurfaceReduce(_));
             let strong =
                 (load.is_some() || matches!(meta.op, Op::Store(_))) && site.ordering.strong.is_some();
             if (atomic || strong) && memory.is_some_and(|memory| memory.space != Space::Shared) {

@@ -28,6 +28,14 @@ pub enum MemoryOp {
     LoadTile,
     /// `wmma.store`, likewise.
     StoreTile,
+    /// `tex`, `tld4`, counted as one access for each texel of the filter's footprint.
+    Texture,
+    /// `suld`.
+    SurfaceLoad,
+    /// `sust`.
+    SurfaceStore,
+    /// `sured`.
+    SurfaceReduction,
     /// An mbarrier operation.
     Mbarrier,
     /// Any other memory operation, such as a call of a function that the device provides.
@@ -47,6 +55,10 @@ impl MemoryOp {
             MemoryOp::StoreMatrix => "stmatrix",
             MemoryOp::LoadTile => "wmma_load",
             MemoryOp::StoreTile => "wmma_store",
+            MemoryOp::Texture => "tex",
+            MemoryOp::SurfaceLoad => "suld",
+            MemoryOp::SurfaceStore => "sust",
+            MemoryOp::SurfaceReduction => "sured",
             MemoryOp::Mbarrier => "mbarrier",
             MemoryOp::Other => "other",
         }

@@ -101,6 +101,10 @@ fn memory_op(op: &Op) -> MemoryOp {
         MemoryKind::StoreMatrix => MemoryOp::StoreMatrix,
         MemoryKind::LoadTile => MemoryOp::LoadTile,
         MemoryKind::StoreTile => MemoryOp::StoreTile,
+        MemoryKind::Texture => MemoryOp::Texture,
+        MemoryKind::SurfaceLoad => MemoryOp::SurfaceLoad,
+        MemoryKind::SurfaceStore => MemoryOp::SurfaceStore,
+        MemoryKind::SurfaceReduce => MemoryOp::SurfaceReduction,
         MemoryKind::Mbarrier => MemoryOp::Mbarrier,
         MemoryKind::Hint | MemoryKind::Discard => MemoryOp::Other,
     }

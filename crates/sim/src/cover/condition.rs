@@ -68,6 +68,10 @@ impl<'p> Slice<'p> {
                     loads |= load.space != Space::Param;
                     continue;
                 }
+                Op::Texture(_) | Op::SurfaceLoad(_) => {
+                    loads = true;
+                    continue;
+                }
                 Op::Call(_) => continue,
                 Op::Compare(compare) if compare.predicate => {
                     if matches!(compare.comparison, Comparison::Nan | Comparison::Num) {

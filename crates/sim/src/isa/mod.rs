@@ -28,7 +28,9 @@ pub mod op;
 #[cfg(test)]
 mod spelling;
 mod stack;
+mod surface;
 mod sync;
+mod texture;
 pub(crate) mod tile;
 mod video;
 mod wmma;
@@ -75,6 +77,8 @@ pub enum Unit {
     Xu,
     /// Loads, stores, atomics, shuffles, matrix loads.
     Lsu,
+    /// Texture fetches and surface accesses.
+    Tex,
     /// Matrix multiply.
     Tensor,
     /// Barriers of the block.
@@ -95,6 +99,7 @@ impl Unit {
             Unit::Fp64 => "fp64",
             Unit::Xu => "xu",
             Unit::Lsu => "lsu",
+            Unit::Tex => "tex",
             Unit::Tensor => "tensor",
             Unit::Adu => "adu",
             Unit::Control => "control",
@@ -162,6 +167,10 @@ pub enum Slot {
     /// Two results, `a|b`; the second is a predicate. With a single operand, the second result goes to a row that is
     /// never read.
     DstPair(Width),
+    /// As `DstVec`, and a predicate: `{a, b}|p`.
+    DstVecPair(Vec<Width>),
+    /// `[handle, {x, y}]`: the handle of a texture or surface, and coordinates of these types; `[handle]` if there are none.
+    Image(Vec<Type>),
     /// `[base+offset]`.
     Address,
     /// A label of the same function.
@@ -205,6 +214,8 @@ pub enum Shape {
     Frame(u32),
     /// `[…]`.
     Address,
+    /// `[a, …]`: what follows the first part.
+    Image(Vec<Shape>),
     /// `{…}`.
     Vector(Vec<Shape>),
     /// `a|b`.
@@ -350,6 +361,8 @@ const FAMILIES: &[(&str, &[Definition])] = &[
     ("cache", cache::DEFINITIONS),
     ("atomic", atomic::DEFINITIONS),
     ("copy", copy::DEFINITIONS),
+    ("texture", texture::DEFINITIONS),
+    ("surface", surface::DEFINITIONS),
     ("matrix", matrix::DEFINITIONS),
     ("mma", mma::DEFINITIONS),
     ("sparse", mma::sparse::DEFINITIONS),

@@ -34,7 +34,11 @@ fn operands(form: &Form) -> Vec<Operand> {
         }
         rest = rest.trim_start_matches([',', ' ']);
         let not = if rest.starts_with("{!}") { 3 } else { 0 };
-        let list = if rest.starts_with('(') { rest.find(')').unwrap_or(0) } else { 0 };
+        let list = match rest.chars().next() {
+            Some('(') => rest.find(')').unwrap_or(0),
+            Some('[') => rest.find(']').unwrap_or(0),
+            _ => 0,
+        };
         let end = rest[not + list..].find([',', '{']).map_or(rest.len(), |at| at + not + list);
         found.push(Operand { text: rest[..end].trim(), optional: false });
         rest = rest[end..].trim_start();
@@ -67,7 +71,16 @@ fn register(spelling: &[&str], first: bool) -> Shape {
 fn shapes(text: &str, position: usize, spelling: &[&str]) -> Vec<Shape> {
     let plain = register(spelling, position == 0);
     let pair = || Shape::Pair(Box::new((Shape::Register(32), Shape::Register(1))));
+    let words = |count: usize| Shape::Vector(vec![Shape::Register(32); count]);
     match text {
+        _ if text.starts_with('[') && text.contains(',') => {
+            vec![Shape::Image(vec![words(coordinates(spelling, true))])]
+        }
+        "offsets" | "dPdx" | "dPdy" => vec![words(coordinates(spelling, false))],
+        "lod" => vec![Shape::Register(32)],
+        "d[|p]" if matches!(plain, Shape::Vector(_)) => {
+            vec![plain.clone(), Shape::Pair(Box::new((plain, Shape::Register(1))))]
+        }
         _ if text.starts_with('[') => vec![Shape::Address],
         _ if text.contains("[|") => vec![plain, pair()],
         "src-size | ignore-src" => vec![Shape::Register(32), Shape::Register(1)],
@@ -82,6 +95,18 @@ fn shapes(text: &str, position: usize, spelling: &[&str]) -> Vec<Shape> {
         _ if text.parse::<i64>().is_ok() => vec![Shape::Integer(text.parse().unwrap_or(0))],
         // Any source may be an immediate instead.
         _ => vec![plain],
+    }
+}
+
+/// Coordinates of a texture or surface, with the layer and the padding or without.
+fn coordinates(spelling: &[&str], all: bool) -> usize {
+    let of = |name: &&&str| matches!(**name, "1d" | "2d" | "3d" | "a1d" | "a2d" | "cube" | "acube");
+    match spelling.iter().find(of).copied() {
+        Some("1d") => 1,
+        Some("a1d") => 1 + usize::from(all),
+        Some("2d") => 2,
+        Some("a2d") if !all => 2,
+        _ => 4,
     }
 }
 
@@ -112,13 +137,17 @@ fn fits(bound: &Bound, written: &[Shape]) -> bool {
     bound.slots.len() == written.len()
         && bound.slots.iter().zip(written).all(|(slot, shape)| match (slot, shape) {
             (Slot::Static, _) => true,
+            (Slot::Image(types), Shape::Address) => types.is_empty(),
+            (Slot::Image(_), Shape::Image(_)) => true,
             (Slot::Address, shape) | (_, shape @ Shape::Address) => {
                 *slot == Slot::Address && *shape == Shape::Address
             }
             (Slot::Label | Slot::Table, shape) | (_, shape @ Shape::Other) => {
                 matches!(slot, Slot::Label | Slot::Table) && *shape == Shape::Other
             }
-            (slot, Shape::Pair(_)) => matches!(slot, Slot::DstPair(_) | Slot::DstVec(_)),
+            (slot, Shape::Pair(_)) => {
+                matches!(slot, Slot::DstPair(_) | Slot::DstVec(_) | Slot::DstVecPair(_))
+            }
             (Slot::DstVec(slots), Shape::Vector(items)) => slots.len() == items.len(),
             (Slot::SrcVec(slots), Shape::Vector(items)) => slots.len() == items.len(),
             (_, shape) => !matches!(shape, Shape::Vector(_)),

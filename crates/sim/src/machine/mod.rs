@@ -16,6 +16,7 @@ mod registers;
 mod residency;
 mod spin;
 mod subwarp;
+mod texture;
 mod turns;
 mod used;
 mod warp;
@@ -42,5 +43,7 @@ pub use mbarrier::{MAX_COUNT, Mbarrier};
 pub use registers::{LANES, Lane, Registers, Row, Scalar, at};
 #[doc(hidden)]
 pub use subwarp::{Frame, Subwarp, Wait};
+#[doc(hidden)]
+pub use texture::{Detail, Fetch, FetchKind, Geometry};
 #[doc(hidden)]
 pub use warp::{Flow, Warp, WarpState, refuse};

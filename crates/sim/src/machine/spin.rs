@@ -385,6 +385,7 @@ impl Effect {
                     Effect::ReadsGlobal
                 }
             }
+            Op::Texture(_) | Op::SurfaceLoad(_) => Effect::ReadsGlobal,
             Op::Branch | Op::BranchTable => Effect::Branches,
             Op::WarpSync { .. }
             | Op::Shuffle(_)
@@ -425,6 +426,9 @@ impl Effect {
             | Op::Convert(_)
             | Op::Store(_)
             | Op::Atomic(_)
+            | Op::SurfaceStore(_)
+            | Op::SurfaceReduce(_)
+            | Op::ImageQuery
             | Op::CacheHint
             | Op::Discard
             | Op::CachePolicy

@@ -1,6 +1,7 @@
 //! Device memory: allocations with bounds.
 
-use super::{Fault, FaultKind, HEAP_BASE, Space};
+use super::image::Images;
+use super::{ARRAY_BASE, Fault, FaultKind, HEAP_BASE, Space};
 use std::ops::{Deref, DerefMut};
 
 /// Distance between allocations, so that a small overrun never reaches another allocation.
@@ -85,8 +86,11 @@ impl Allocation {
 pub struct Heap {
     allocations: Vec<Allocation>,
     next: u64,
+    /// Where the next array goes.
+    next_array: u64,
     used: u64,
     limit: u64,
+    pub(super) images: Images,
 }
 
 /// Device memory that cannot be allocated, freed, written or read.
@@ -158,11 +162,33 @@ impl Heap {
 
     /// An empty heap whose addresses begin at `base`.
     pub fn at(base: u64, limit: u64) -> Heap {
-        Heap { allocations: Vec::new(), next: base.next_multiple_of(ALIGN), used: 0, limit }
+        Heap {
+            allocations: Vec::new(),
+            next: base.next_multiple_of(ALIGN),
+            next_array: ARRAY_BASE,
+            used: 0,
+            limit,
+            images: Images::default(),
+        }
     }
 
     /// Allocates `size` zeroed bytes and returns their address.
     pub fn allocate(&mut self, name: &str, size: u64) -> Result<u64, HeapError> {
+        let base = self.next;
+        self.insert(name, base, size)?;
+        self.next = (base + size + GUARD).next_multiple_of(ALIGN);
+        Ok(base)
+    }
+
+    /// As [`allocate`](Self::allocate), for the texels of an array: at an address that no pointer of the program is near.
+    pub fn allocate_array(&mut self, name: &str, size: u64) -> Result<u64, HeapError> {
+        let base = self.next_array;
+        self.insert(name, base, size)?;
+        self.next_array = (base + size + GUARD).next_multiple_of(ALIGN);
+        Ok(base)
+    }
+
+    fn insert(&mut self, name: &str, base: u64, size: u64) -> Result<(), HeapError> {
         let fits = self.used.checked_add(size).is_some_and(|total| total <= self.limit);
         let (Ok(length), true) = (usize::try_from(size), fits) else {
             return Err(HeapError::OutOfMemory { asked: size, used: self.used, limit: self.limit });
@@ -170,14 +196,12 @@ impl Heap {
         if self.allocations.len() >= MOST {
             return Err(HeapError::TooMany);
         }
-        let base = self.next;
-        self.next = (base + size + GUARD).next_multiple_of(ALIGN);
         self.used += size;
         // The end of the heap's own memory, ignoring lent memory after it.
         let place = self.allocations.partition_point(|a| a.base < base);
         let bytes = Bytes::Owned(vec![0; length]);
         self.allocations.insert(place, Allocation { base, name: name.to_owned(), bytes, size, freed: false });
-        Ok(base)
+        Ok(())
     }
 
     /// Gives the allocation that contains an address a name for reports. Returns whether there is one.

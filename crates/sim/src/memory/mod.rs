@@ -6,12 +6,16 @@
 
 mod concurrent;
 mod heap;
+mod image;
 mod local;
 mod overlay;
 mod shared;
 
 pub use concurrent::{ConcurrentHeap, Memory, Reading, Writing};
 pub use heap::{Allocation, Bytes, Heap, HeapError};
+pub use image::{
+    AddressMode, Channel, Image, ImageLevel, Images, Layout, Sampler, Texel, TexelReading, Texture,
+};
 pub use local::LocalMemory;
 pub use overlay::{Global, Operation, Overlay};
 pub use shared::{MAX_SHARED, SharedMemory};
@@ -78,6 +82,8 @@ const PARAM_WINDOW: u64 = 4 * WINDOW_SIZE;
 pub const FUNCTION_WINDOW: u64 = 5 * WINDOW_SIZE;
 /// The first address of device memory.
 pub const HEAP_BASE: u64 = 0x7f00_0000_0000;
+/// The first address of the texels of arrays: beyond all memory that programs can address.
+pub const ARRAY_BASE: u64 = 1 << 54;
 
 /// An invalid memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

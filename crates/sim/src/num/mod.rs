@@ -44,5 +44,6 @@ pub mod half;
 pub mod int;
 pub mod mma;
 pub mod round;
+pub mod texture;
 
 pub use round::{IntRounding, Rounding};

@@ -196,6 +196,7 @@ impl Program {
         match &self.metas[pc].op {
             Op::Atomic(atomic) => atomic.returns,
             Op::Load(load) => load.semantics != Semantics::Weak || load.cache == Some(CacheOperator::Cv),
+            Op::SurfaceLoad(load) => load.cache == Some(CacheOperator::Cv),
             Op::Move(moved) => moved.counter.is_some(),
             Op::Mbarrier(_) | Op::Sleep => true,
             Op::Arithmetic(_)
@@ -208,6 +209,10 @@ impl Program {
             | Op::TestSpace
             | Op::Convert(_)
             | Op::Store(_)
+            | Op::Texture(_)
+            | Op::SurfaceStore(_)
+            | Op::SurfaceReduce(_)
+            | Op::ImageQuery
             | Op::CacheHint
             | Op::Discard
             | Op::CachePolicy

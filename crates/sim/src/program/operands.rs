@@ -45,8 +45,11 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 ptx::Operand::Sink
                 | ptx::Operand::Integer(_)
                 | ptx::Operand::Float(_)
-                | ptx::Operand::Constant(_)
-                | ptx::Operand::Compound(_) => None,
+                | ptx::Operand::Constant(_) => None,
+                ptx::Operand::Compound(compound) => {
+                    open.extend(compound.rest.iter().rev());
+                    compound.address.base
+                }
             };
             let Some(name) = name else { continue };
             let single = matches!(self.scopes.find(name), Some((_, Local::Register { vector: 0 | 1, .. })));
@@ -230,6 +233,9 @@ impl<'s, 'd> Decoder<'s, 'd> {
             ptx::Operand::Address(_) | ptx::Operand::Element(_) => Shape::Address,
             ptx::Operand::Vector(items) => Shape::Vector(items.iter().map(|item| self.shape(item)).collect()),
             ptx::Operand::Pair(pair) => Shape::Pair(Box::new((self.shape(&pair.0), self.shape(&pair.1)))),
+            ptx::Operand::Compound(compound) if compound.suffix.is_none() => {
+                Shape::Image(compound.rest.iter().map(|part| self.shape(part)).collect())
+            }
             ptx::Operand::Compound(_) | ptx::Operand::List(_) => Shape::Other,
         }
     }
@@ -281,6 +287,16 @@ impl<'s, 'd> Decoder<'s, 'd> {
                     rows.push(self.destination(first, *width, &mut resolved)?);
                     rows.push(self.destination(second, Width::Pred, &mut resolved)?);
                 }
+                Slot::DstVecPair(widths) => {
+                    let ptx::Operand::Pair(pair) = operand else {
+                        return Err(Refusal::Malformed("expected registers and a predicate".into()));
+                    };
+                    for (item, width) in elements(&pair.0, widths.len())?.iter().zip(widths) {
+                        rows.push(self.destination(item, *width, &mut resolved)?);
+                    }
+                    rows.push(self.destination(&pair.1, Width::Pred, &mut resolved)?);
+                }
+                Slot::Image(types) => self.image(operand, types, &mut rows, &mut resolved)?,
                 Slot::Address => {
                     let arg = self.address_operand(operand, &mut resolved)?;
                     if let Some(place) = resolved.args.at.get_mut(addresses) {
@@ -442,6 +458,50 @@ impl<'s, 'd> Decoder<'s, 'd> {
             return Ok(row);
         }
         Ok(self.constant(width, u128::from(address.wrapping_add_signed(offset))))
+    }
+
+    /// `[handle]` or `[handle, {x, y}]`: the rows of the handle and of the coordinates.
+    fn image(
+        &mut self,
+        operand: &ptx::Operand<'s>,
+        types: &[Type],
+        rows: &mut Rows,
+        resolved: &mut Resolved<'s>,
+    ) -> Result<(), Refusal> {
+        let (address, rest) = match operand {
+            ptx::Operand::Address(address) => (*address, &[][..]),
+            ptx::Operand::Compound(compound) => (compound.address, compound.rest.as_slice()),
+            _ => return Err(Refusal::Malformed("expected a texture or a surface in brackets".into())),
+        };
+        match address.base.map(|base| (base, self.register(base))) {
+            Some((_, Some((Width::W64, row)))) if address.offset == 0 => {
+                resolved.reads.push((Width::W64, row));
+                rows.push(row);
+            }
+            Some((base, None)) => {
+                return Err(Refusal::Gap(format!(
+                    "`{base}` is a texture or surface reference, which is not supported; use an object, whose handle is in a register"
+                )));
+            }
+            _ => return Err(Refusal::Malformed("expected a handle in a 64-bit register".into())),
+        }
+        match rest {
+            [] if types.is_empty() => Ok(()),
+            [coordinates] if !types.is_empty() => {
+                if let Some(found) = self.vector_register(coordinates) {
+                    same(&found, types.iter().map(|ty| ty.width()))?;
+                    rows.extend(found.iter().map(|(_, row)| *row));
+                    resolved.reads.extend(found);
+                    return Ok(());
+                }
+                for (item, ty) in elements(coordinates, types.len())?.iter().zip(types) {
+                    self.source(item, *ty, rows, resolved)?;
+                }
+                Ok(())
+            }
+            [_, _] => Err(Refusal::Gap("a separate sampler is not supported".into())),
+            _ => Err(Refusal::Malformed("expected one vector of coordinates".into())),
+        }
     }
 
     fn address_operand(

@@ -236,7 +236,13 @@ fn tainted(program: &Program) -> BTreeSet<Row> {
         for meta in &program.metas {
             let loads = match &meta.op {
                 Op::Load(load) => load.space != Space::Param,
-                Op::Atomic(_) | Op::Call(_) | Op::LoadMatrix(_) | Op::LoadTile(_) | Op::Multiply(_) => true,
+                Op::Atomic(_)
+                | Op::Texture(_)
+                | Op::SurfaceLoad(_)
+                | Op::Call(_)
+                | Op::LoadMatrix(_)
+                | Op::LoadTile(_)
+                | Op::Multiply(_) => true,
                 _ => false,
             };
             if loads || meta.reads.iter().any(|row| rows.contains(row)) {

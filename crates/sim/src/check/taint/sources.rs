@@ -208,7 +208,12 @@ impl Entrances {
                 !matches!(effects.control, Control::Next | Control::Call | Control::Trap)
                     || effects.participants == Participants::Block
             };
-            let changes = |op: &Op| matches!(op, Op::Trap | Op::Store(_) | Op::Atomic(_));
+            let changes = |op: &Op| {
+                matches!(
+                    op,
+                    Op::Trap | Op::Store(_) | Op::Atomic(_) | Op::SurfaceStore(_) | Op::SurfaceReduce(_)
+                )
+            };
             let way = (from..program.metas.len()).map(op).take_while(|op| !leaves(op));
             way.into_iter().find(|op| changes(op)) == Some(&Op::Trap)
         };

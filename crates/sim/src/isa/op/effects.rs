@@ -2,7 +2,7 @@
 
 use super::{
     Atomic, Barrier, BarrierOp, Combine, Element, Fence, Load, Mbarrier, MbarrierOp, Op, Scope, Semantics,
-    Store, Tile,
+    Store, Surface, Tile,
 };
 use crate::machine::Type;
 use crate::memory::Space;
@@ -62,6 +62,14 @@ pub enum MemoryKind {
     LoadTile,
     /// `wmma.store`.
     StoreTile,
+    /// `tex`, `tld4`.
+    Texture,
+    /// `suld`.
+    SurfaceLoad,
+    /// `sust`.
+    SurfaceStore,
+    /// `sured`.
+    SurfaceReduce,
     /// `mbarrier`, `cp.async.mbarrier.arrive`.
     Mbarrier,
     /// `prefetch` and the like: no byte is read or written.
@@ -174,12 +182,27 @@ impl Op {
             | Op::SetRegisters
             | Op::Stack(_)
             | Op::Parameter
+            | Op::ImageQuery
             | Op::Refused
             // The state of a phase is in a register.
             | Op::Mbarrier(Mbarrier { action: MbarrierOp::PendingCount, .. }) => Effects::NONE,
             Op::Load(load) => Effects::memory(load.memory()),
             Op::Store(store) => Effects::memory(store.memory()),
             Op::Atomic(atomic) => Effects::memory(atomic.memory()),
+            // Caches of textures are not coherent with writes of the launch, and surfaces are read through them too.
+            Op::Texture(_) => Effects::memory(Memory {
+                read_only: true,
+                ..Memory::weak(MemoryKind::Texture, Space::Global, None)
+            }),
+            Op::SurfaceLoad(surface) => Effects::memory(Memory {
+                read_only: true,
+                ..surface.memory(MemoryKind::SurfaceLoad)
+            }),
+            Op::SurfaceStore(surface) => Effects::memory(surface.memory(MemoryKind::SurfaceStore)),
+            Op::SurfaceReduce(surface) => Effects::memory(Memory {
+                semantics: Semantics::Relaxed,
+                ..surface.memory(MemoryKind::SurfaceReduce)
+            }),
             Op::CacheHint => Effects::memory(Memory::weak(MemoryKind::Hint, Space::Generic, None)),
             Op::Discard => Effects::memory(Memory::weak(MemoryKind::Discard, Space::Global, Some(128))),
             Op::CopyAsync(_) => Effects {
@@ -254,6 +277,14 @@ impl Load {
             scope: self.scope,
             read_only: self.read_only,
         }
+    }
+}
+
+impl Surface {
+    fn memory(&self, kind: MemoryKind) -> Memory {
+        // The size of a texel is a property of the surface.
+        let bytes = (!self.formatted).then(|| self.ty.bytes() * self.vector);
+        Memory::weak(kind, Space::Global, bytes)
     }
 }
 
@@ -368,9 +399,16 @@ impl fmt::Display for Effects {
 impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.kind {
-            MemoryKind::Load | MemoryKind::LoadMatrix | MemoryKind::LoadTile => "reads",
-            MemoryKind::Store | MemoryKind::StoreMatrix | MemoryKind::StoreTile => "writes",
-            MemoryKind::Atomic | MemoryKind::Reduce => "atomic",
+            MemoryKind::Load
+            | MemoryKind::LoadMatrix
+            | MemoryKind::LoadTile
+            | MemoryKind::Texture
+            | MemoryKind::SurfaceLoad => "reads",
+            MemoryKind::Store
+            | MemoryKind::StoreMatrix
+            | MemoryKind::StoreTile
+            | MemoryKind::SurfaceStore => "writes",
+            MemoryKind::Atomic | MemoryKind::Reduce | MemoryKind::SurfaceReduce => "atomic",
             MemoryKind::AsyncCopy => "copies",
             MemoryKind::Mbarrier => "mbarrier",
             MemoryKind::Hint => "hint",

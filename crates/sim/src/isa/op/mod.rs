@@ -41,6 +41,16 @@ pub enum Op {
     Store(Store),
     /// `atom`, `red`.
     Atomic(Atomic),
+    /// `tex`, `tld4`: reads texels.
+    Texture(Texture),
+    /// `suld`.
+    SurfaceLoad(Surface),
+    /// `sust`.
+    SurfaceStore(Surface),
+    /// `sured`.
+    SurfaceReduce(Surface),
+    /// `txq`, `suq`, `istypep`: properties of a texture or surface.
+    ImageQuery,
     /// `prefetch`, `prefetchu`, `applypriority`: hints to the caches.
     CacheHint,
     /// `discard`: memory that need not be written back.
@@ -432,6 +442,26 @@ pub struct Atomic {
     pub scope: Option<Scope>,
     /// It returns the old value (`atom`).
     pub returns: bool,
+}
+
+/// `tex`, `tld4`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Texture {
+    /// One channel of four texels (`tld4`).
+    pub gather: bool,
+}
+
+/// `suld`, `sust`, `sured`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Surface {
+    /// Of an element.
+    pub ty: Type,
+    /// How many elements.
+    pub vector: u32,
+    /// Texels are converted from registers (`.p`); bytes are copied otherwise (`.b`).
+    pub formatted: bool,
+    /// How it uses the caches.
+    pub cache: Option<CacheOperator>,
 }
 
 /// `cp.async`.

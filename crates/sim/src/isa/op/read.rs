@@ -4,7 +4,7 @@ use super::{
     AND, Arithmetic, ArithmeticKind, Atomic, Barrier, BarrierOp, Bits, CacheOperator, Combine, Compare,
     Comparison, Convert, CopyAsync, Counter, Element, Fence, Load, Logic, MatrixTile, Mbarrier, MbarrierOp,
     Move, MoveShape, Multiply, NOT, OR, Op, Part, Property, Scope, Semantics, Shuffle, ShuffleMode, Sparsity,
-    StackOp, Store, Tile, VoteMode, XOR,
+    StackOp, Store, Surface, Texture, Tile, VoteMode, XOR,
 };
 use crate::isa::memory::space_of;
 use crate::isa::{Shape, Spec};
@@ -72,6 +72,11 @@ impl Op {
                 scope: read.scope(),
                 returns: opcode == "atom",
             }),
+            "tex" | "tld4" => Op::Texture(Texture { gather: opcode == "tld4" }),
+            "suld" => Op::SurfaceLoad(read.surface()?),
+            "sust" => Op::SurfaceStore(read.surface()?),
+            "sured" => Op::SurfaceReduce(read.surface()?),
+            "txq" | "suq" | "istypep" => Op::ImageQuery,
             "prefetch" | "prefetchu" | "applypriority" => Op::CacheHint,
             "discard" => Op::Discard,
             "createpolicy" => Op::CachePolicy,
@@ -162,6 +167,15 @@ impl Read<'_> {
             Some(_) => 8,
             None => 1,
         }
+    }
+
+    fn surface(&self) -> Option<Surface> {
+        Some(Surface {
+            ty: self.ty()?,
+            vector: self.vector(),
+            formatted: self.has("p"),
+            cache: self.first(CacheOperator::parse),
+        })
     }
 
     fn semantics(&self) -> Semantics {
