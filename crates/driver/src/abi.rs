@@ -202,7 +202,7 @@ pub struct Copy2d {
 
 /// `CUDA_MEMCPY3D`; its reserved fields are the contexts of `CUDA_MEMCPY3D_PEER`.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Copy3d {
     /// Bytes to skip in each source row.
     pub source_x: usize,

@@ -394,6 +394,18 @@ impl Driver {
         Ok(End { side: Side::Device, address: address + z * slice + y * pitch + x, pitch, slice })
     }
 
+    /// The array that has the texels at an address, and bytes, rows and slices before it.
+    pub fn array_at(&self, address: u64) -> Option<(u64, [usize; 3])> {
+        let arrays = self.arrays.list.iter().filter(|(_, array)| !array.mipmapped);
+        arrays.into_iter().find_map(|(handle, array)| {
+            let ImageLevel { address: start, slices, pitch, slice, .. } = array.image.base();
+            let skip = address.checked_sub(start).filter(|skip| *skip < slice * u64::from(slices))?;
+            let [x, y, z] = [skip % slice % pitch, skip % slice / pitch, skip / slice];
+            let size = |bytes: u64| usize::try_from(bytes).ok();
+            Some((*handle, [size(x)?, size(y)?, size(z)?]))
+        })
+    }
+
     /// The texels of a resource, and whether surfaces may access them.
     fn resource(&self, resource: &ResourceDescriptor) -> Answer<(Image, bool)> {
         if resource.flags != 0 {

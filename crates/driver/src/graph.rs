@@ -61,6 +61,19 @@ pub struct Executable {
     pub flags: u64,
     /// References to objects of the program.
     pub objects: BTreeMap<u64, u32>,
+    /// Nodes that do not run.
+    pub disabled: BTreeSet<u64>,
+}
+
+impl Executable {
+    /// Checks that a node can be disabled: a launch, a copy or a memset of this graph.
+    pub fn known(&self, node: u64) -> Answer {
+        let step = self.steps.iter().find(|(known, _)| *known == node);
+        match step {
+            Some((_, Work::Launch(_) | Work::Copy(_) | Work::Set(_))) => Ok(()),
+            _ => Err(Error::INVALID_VALUE),
+        }
+    }
 }
 
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`.
@@ -307,12 +320,17 @@ impl Driver {
         for handle in graph.order()? {
             let Some(node) = graph.nodes.get(&handle) else { continue };
             let work = match node.child {
-                Some(child) => Work::Child(self.steps(child)?.into_iter().map(|(_, work)| work).collect()),
+                Some(child) => self.child_work(child)?,
                 None => node.work.clone(),
             };
             steps.push((handle, work));
         }
         Ok(steps)
+    }
+
+    /// The work of a child node with this graph.
+    pub fn child_work(&mut self, graph: u64) -> Answer<Work> {
+        Ok(Work::Child(self.steps(graph)?.into_iter().map(|(_, work)| work).collect()))
     }
 
     /// References to objects of a graph and of the graphs of its child nodes.
@@ -332,7 +350,8 @@ impl Driver {
         let (steps, objects) = (self.steps(graph)?, self.objects_of(graph)?);
         self.retain(&objects);
         let handle = self.handle();
-        self.executables.insert(handle, Executable { steps, flags, objects });
+        let disabled = BTreeSet::new();
+        self.executables.insert(handle, Executable { steps, flags, objects, disabled });
         Ok(handle)
     }
 
@@ -361,8 +380,8 @@ impl Driver {
     /// `cuGraphLaunch`: returns the work to perform in order; empty if the stream is capturing.
     pub fn launch_graph(&mut self, target: Target, executable: u64) -> Answer<Vec<Work>> {
         let ready = self.executables.get(&executable).ok_or(Error::INVALID_VALUE)?;
-        let (steps, flags) = (ready.steps.clone(), ready.flags);
-        let works: Vec<Work> = steps.into_iter().map(|(_, work)| work).collect();
+        let enabled = ready.steps.iter().filter(|(node, _)| !ready.disabled.contains(node));
+        let (works, flags): (Vec<Work>, u64) = (enabled.map(|(_, work)| work.clone()).collect(), ready.flags);
         if self.streams.get(&target.stream).is_some_and(|stream| stream.capture.is_some()) {
             self.unless_captured(target, Work::Child(works))?;
             return Ok(Vec::new());

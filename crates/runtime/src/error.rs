@@ -10,6 +10,8 @@ pub const INVALID_CONFIGURATION: Error = Error(9);
 pub const INVALID_PITCH_VALUE: Error = Error(12);
 /// An address that is not a variable of the program's device code.
 pub const INVALID_SYMBOL: Error = Error(13);
+/// A description of channels that no array or texture has.
+pub const INVALID_CHANNEL_DESCRIPTOR: Error = Error(20);
 /// A direction that is not in `cudaMemcpyKind`.
 pub const INVALID_MEMCPY_DIRECTION: Error = Error(21);
 /// A kernel was called without `<<<…>>>`.

@@ -11,6 +11,7 @@
 
 pub mod abi;
 pub mod api;
+pub mod descriptor;
 pub mod error;
 pub mod registry;
 pub mod shim;

@@ -42,7 +42,7 @@ pub(super) fn add(node: Out<Handle>, graph: Handle, after: In<Handle>, count: us
 }
 
 /// Replaces the work of a node in an executable graph.
-fn replace(executable: Handle, node: Handle, work: Work) -> Answer {
+pub(super) fn replace(executable: Handle, node: Handle, work: Work) -> Answer {
     let mut driver = driver();
     let ready = driver.executables.get_mut(&number(executable)).ok_or(Error::INVALID_VALUE)?;
     let step =
@@ -55,7 +55,7 @@ fn replace(executable: Handle, node: Handle, work: Work) -> Answer {
 }
 
 /// Replaces the work of a node.
-fn reset(node: Handle, work: Work) -> Answer {
+pub(super) fn reset(node: Handle, work: Work) -> Answer {
     let mut driver = driver();
     let node = driver.node(number(node))?;
     if std::mem::discriminant(&node.work) != std::mem::discriminant(&work) {
@@ -441,12 +441,16 @@ api! {
 
 /// `CUDA_GRAPH_INSTANTIATE_PARAMS`.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Instantiation {
-    flags: u64,
-    stream: Handle,
-    error: Handle,
-    result: u32,
+    /// `CUDA_GRAPH_INSTANTIATE_FLAG_…`.
+    pub flags: u64,
+    /// The stream of an upload.
+    pub stream: Handle,
+    /// A node that prevents instantiation, which is an output.
+    pub error: Handle,
+    /// `CUgraphInstantiateResult`, which is an output.
+    pub result: u32,
 }
 
 api! {
@@ -484,11 +488,14 @@ api! {
 
 /// `CUgraphExecUpdateResultInfo`.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct UpdateResult {
-    result: u32,
-    node: Handle,
-    from: Handle,
+    /// `CUgraphExecUpdateResult`.
+    pub result: u32,
+    /// A node that prevents the update.
+    pub node: Handle,
+    /// The node that it depends on, if an edge prevents the update.
+    pub from: Handle,
 }
 
 fn update(executable: Handle, graph: Handle) -> Answer {

@@ -22,6 +22,7 @@ macro_rules! api {
 }
 
 mod array;
+mod change;
 mod context;
 mod copy;
 mod device;
@@ -40,6 +41,7 @@ mod stream;
 pub mod symbols;
 
 pub use array::*;
+pub use change::*;
 pub use context::*;
 pub use copy::*;
 pub use device::*;

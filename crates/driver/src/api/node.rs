@@ -54,44 +54,58 @@ api! {
     }
 }
 
-/// Memory type, host address and device address of one side of a copy.
-fn side(end: End) -> (u32, u64, u64) {
+/// One side of a copy, as the program describes it.
+struct Shown {
+    /// `CUmemorytype`.
+    kind: u32,
+    host: u64,
+    device: u64,
+    array: u64,
+    skip: [usize; 3],
+    pitch: usize,
+    rows: usize,
+}
+
+fn shown(end: End) -> Shown {
+    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let rows = size(end.slice.checked_div(end.pitch).unwrap_or(0));
+    let none = Shown { kind: 0, host: 0, device: 0, array: 0, skip: [0; 3], pitch: size(end.pitch), rows };
     match end.side {
-        Side::Host => (1, end.address, 0),
-        Side::Device => (2, 0, end.address),
-        Side::Either => (4, 0, end.address),
+        Side::Host => Shown { kind: 1, host: end.address, ..none },
+        Side::Device => match driver().array_at(end.address) {
+            Some((array, skip)) => Shown { kind: 3, array, skip, ..none },
+            None => Shown { kind: 2, device: end.address, ..none },
+        },
+        Side::Either => Shown { kind: 4, device: end.address, ..none },
     }
 }
 
-/// The description of a copy, with offsets of zero.
+/// The description of a copy. Offsets in memory are part of the addresses.
 fn described(copy: &Memcpy) -> Copy3d {
-    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-    let rows = |end: End| size(end.slice.checked_div(end.pitch).unwrap_or(0));
-    let (source_type, source_host, source_device) = side(copy.from);
-    let (target_type, target_host, target_device) = side(copy.to);
+    let (source, target) = (shown(copy.from), shown(copy.to));
     Copy3d {
-        source_x: 0,
-        source_y: 0,
-        source_z: 0,
+        source_x: source.skip[0],
+        source_y: source.skip[1],
+        source_z: source.skip[2],
         source_lod: 0,
-        source_type,
-        source_host,
-        source_device,
-        source_array: 0,
+        source_type: source.kind,
+        source_host: source.host,
+        source_device: source.device,
+        source_array: source.array,
         source_context: 0,
-        source_pitch: size(copy.from.pitch),
-        source_height: rows(copy.from),
-        target_x: 0,
-        target_y: 0,
-        target_z: 0,
+        source_pitch: source.pitch,
+        source_height: source.rows,
+        target_x: target.skip[0],
+        target_y: target.skip[1],
+        target_z: target.skip[2],
         target_lod: 0,
-        target_type,
-        target_host,
-        target_device,
-        target_array: 0,
+        target_type: target.kind,
+        target_host: target.host,
+        target_device: target.device,
+        target_array: target.array,
         target_context: 0,
-        target_pitch: size(copy.to.pitch),
-        target_height: rows(copy.to),
+        target_pitch: target.pitch,
+        target_height: target.rows,
         width: copy.width,
         height: copy.height,
         depth: copy.depth,

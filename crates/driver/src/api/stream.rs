@@ -227,7 +227,8 @@ api! {
 
 api! {
     /// Starts a capture into an existing graph.
-    fn cuStreamBeginCaptureToGraph | cuStreamBeginCaptureToGraph_ptsz => (stream: Handle, graph: Handle, after: In<Handle>, _edges: In<c_void>, count: usize, mode: u32) {
+    fn cuStreamBeginCaptureToGraph | cuStreamBeginCaptureToGraph_ptsz => (stream: Handle, graph: Handle, after: In<Handle>, edges: In<c_void>, count: usize, mode: u32) {
+        plain_edges(edges.cast(), count)?;
         let after = after.list(count)?.into_iter().map(number).collect();
         let stream = stream_number(stream);
         let mut driver = driver();

@@ -256,3 +256,79 @@ fn a_copy_of_a_graph_and_a_child_graph_have_nodes_of_their_own() {
     ok!(api::cuGraphDestroy(outer));
     assert_eq!(answer!(api::cuGraphNodeGetType(inside, Out::none())), 1);
 }
+
+/// A graph that sets a number.
+fn set_of(data: u64, value: u32) -> (Handle, Handle) {
+    let (graph, mut node) = (graph(), null());
+    let set = SetNode { target: data, pitch: 0, value, element: 4, width: 1, height: 1 };
+    ok!(api::cuGraphAddMemsetNode(out(&mut node), graph, In::none(), 0, from(&[set]), null()));
+    (graph, node)
+}
+
+#[test]
+fn nodes_change_in_graphs_and_in_executable_graphs() {
+    start();
+    let data = upload(&[0.0]);
+    // A child graph gets other parameters, but not other nodes.
+    let ((one, _), (two, _)) = (set_of(data, 0x3f80_0000), set_of(data, 0x4000_0000));
+    let (outer, mut child, mut event) = (graph(), null(), null());
+    ok!(api::cuGraphAddChildGraphNode(out(&mut child), outer, In::none(), 0, one));
+    let ready = executable(outer, 0);
+    ok!(api::cuGraphExecChildGraphNodeSetParams(ready, child, two));
+    ok!(api::cuGraphLaunch(ready, null()));
+    assert_eq!(download(data, 1), [2.0]);
+    assert_eq!(answer!(api::cuGraphExecChildGraphNodeSetParams(ready, child, graph())), 1);
+    assert_eq!(answer!(api::cuGraphNodeSetEnabled(ready, child, 0)), 1);
+    // Events.
+    let (mut record, mut wait, mut found) = (null(), null(), null());
+    ok!(api::cuEventCreate(out(&mut event), 0));
+    let mut other = null();
+    ok!(api::cuEventCreate(out(&mut other), 0));
+    ok!(api::cuGraphAddEventRecordNode(out(&mut record), outer, In::none(), 0, event));
+    ok!(api::cuGraphAddEventWaitNode(out(&mut wait), outer, In::none(), 0, event));
+    ok!(api::cuGraphEventRecordNodeSetEvent(record, other));
+    ok!(api::cuGraphEventRecordNodeGetEvent(record, out(&mut found)));
+    assert_eq!(found, other);
+    ok!(api::cuGraphEventWaitNodeSetEvent(wait, other));
+    ok!(api::cuGraphEventWaitNodeGetEvent(wait, out(&mut found)));
+    assert_eq!(found, other);
+    assert_eq!(answer!(api::cuGraphEventWaitNodeSetEvent(record, other)), 1);
+    assert_eq!(answer!(api::cuGraphEventWaitNodeSetEvent(wait, null())), 400);
+    // A memset that does not run, and runs again.
+    let (graph, node) = set_of(data, 0x4040_0000);
+    let (ready, mut enabled) = (executable(graph, 0), 7);
+    ok!(api::cuGraphNodeSetEnabled(ready, node, 0));
+    ok!(api::cuGraphNodeGetEnabled(ready, node, out(&mut enabled)));
+    ok!(api::cuGraphLaunch(ready, null()));
+    assert_eq!((enabled, download(data, 1)), (0, vec![2.0]));
+    ok!(api::cuGraphNodeSetEnabled(ready, node, 1));
+    ok!(api::cuGraphLaunch(ready, null()));
+    assert_eq!(download(data, 1), [3.0]);
+}
+
+#[test]
+fn launches_of_graphs_have_attributes() {
+    start();
+    let add = kernel(PTX, "add");
+    let (data, number) = (upload(&[0.0]), 5u32);
+    let arguments =
+        [from(std::slice::from_ref(&data)).cast::<u8>(), from(std::slice::from_ref(&number)).cast()];
+    let (graph, mut nodes) = (graph(), [null(); 2]);
+    let (grid, block, arguments) = ([1; 3], [1; 3], from(&arguments));
+    let asked = KernelNode { function: add, grid, block, shared: 0, arguments, extra: In::none() };
+    for node in &mut nodes {
+        ok!(api::cuGraphAddKernelNode(out(node), graph, In::none(), 0, from(&[asked])));
+    }
+    let (mut value, mut read) = ([0; 16], [7; 16]);
+    value[0] = 1;
+    ok!(api::cuGraphKernelNodeGetAttribute(nodes[1], 2, out(&mut read)));
+    assert_eq!(read, [0; 16]);
+    ok!(api::cuGraphKernelNodeSetAttribute(nodes[0], 2, from(&[value])));
+    ok!(api::cuGraphKernelNodeCopyAttributes(nodes[1], nodes[0]));
+    ok!(api::cuGraphKernelNodeGetAttribute(nodes[1], 2, out(&mut read)));
+    assert_eq!(read, value);
+    // Clusters are not supported, and attributes without effect cannot be read.
+    value[..3].fill(2);
+    assert_eq!(answer!(api::cuGraphKernelNodeSetAttribute(nodes[0], 4, from(&[value]))), 801);
+    assert_eq!(answer!(api::cuGraphKernelNodeGetAttribute(nodes[0], 8, out(&mut read))), 801);
+}

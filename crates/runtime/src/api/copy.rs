@@ -188,11 +188,15 @@ pub(super) fn slices(parms: &Copy3dParms) -> Answer<Option<Copy3d>> {
     let mut element = 1;
     if parms.source_array != 0 {
         source_type = array;
-        element = super::element_of(parms.source_array)?;
+        element = super::array::element_of(parms.source_array)?;
     }
     if parms.target_array != 0 {
         target_type = array;
-        element = super::element_of(parms.target_array)?;
+        let size = super::array::element_of(parms.target_array)?;
+        if parms.source_array != 0 && size != element {
+            return Err(Error::INVALID_VALUE);
+        }
+        element = size;
     }
     let bytes = |elements: usize, size: usize| elements.checked_mul(size).ok_or(Error::INVALID_VALUE);
     let source_element = if parms.source_array == 0 { 1 } else { element };

@@ -45,7 +45,7 @@ api! {
 }
 
 /// Rejects grids and blocks that no device accepts, as the runtime does before it asks the driver.
-fn valid(grid: Dim3, block: Dim3) -> Answer {
+pub(super) fn valid(grid: Dim3, block: Dim3) -> Answer {
     let grid_fits =
         grid.list().iter().zip([0x7fff_ffff, 0xffff, 0xffff]).all(|(n, most)| (1..=most).contains(n));
     let block_fits = block.list().iter().zip([1024, 1024, 64]).all(|(n, most)| (1..=most).contains(n));

@@ -42,35 +42,47 @@ macro_rules! cu {
     };
 }
 
+mod array;
+mod capture;
 mod copy;
 mod device;
 mod error;
 mod event;
 mod function;
+mod graph;
 mod launch;
 mod library;
 mod memory;
+mod node;
+mod params;
 mod pool;
 mod property;
 mod register;
 mod stream;
 mod symbol;
 pub mod symbols;
+mod texture;
 mod version;
 
+pub use array::*;
+pub use capture::*;
 pub use copy::*;
 pub use device::*;
 pub use error::*;
 pub use event::*;
 pub use function::*;
+pub use graph::*;
 pub use launch::*;
 pub use library::*;
 pub use memory::*;
+pub use node::*;
+pub use params::*;
 pub use pool::*;
 pub use property::*;
 pub use register::*;
 pub use stream::*;
 pub use symbol::*;
+pub use texture::*;
 pub use version::*;
 
 use std::cell::Cell;
@@ -191,10 +203,4 @@ fn primary(device: c_int) -> Answer<u64> {
     let mut context = null_mut();
     cu!(cuDevicePrimaryCtxRetain(out(&mut context), device))?;
     Ok(number(context))
-}
-
-/// Bytes of an element of an array. Arrays are not supported yet.
-fn element_of(_array: u64) -> Answer<usize> {
-    driver().report.unsupported("3D copies of arrays");
-    Err(Error::NOT_SUPPORTED)
 }

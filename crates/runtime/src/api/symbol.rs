@@ -11,7 +11,7 @@ use super::stream;
 use crate::error::INVALID_MEMCPY_DIRECTION;
 
 /// The address of a part of a variable.
-fn part(symbol: *const c_void, offset: usize, count: usize) -> Answer<u64> {
+pub(super) fn part(symbol: *const c_void, offset: usize, count: usize) -> Answer<u64> {
     let (address, size) = variable(symbol)?;
     let wide = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     match wide(offset).checked_add(wide(count)) {
@@ -21,7 +21,7 @@ fn part(symbol: *const c_void, offset: usize, count: usize) -> Answer<u64> {
 }
 
 /// The direction of a copy to a variable.
-fn to(kind: u32) -> Answer<Direction> {
+pub(super) fn to(kind: u32) -> Answer<Direction> {
     match Direction::new(kind)? {
         Direction::HostToHost | Direction::DeviceToHost => Err(INVALID_MEMCPY_DIRECTION),
         direction => Ok(direction),
@@ -29,7 +29,7 @@ fn to(kind: u32) -> Answer<Direction> {
 }
 
 /// The direction of a copy from a variable.
-fn from(kind: u32) -> Answer<Direction> {
+pub(super) fn from(kind: u32) -> Answer<Direction> {
     match Direction::new(kind)? {
         Direction::HostToHost | Direction::HostToDevice => Err(INVALID_MEMCPY_DIRECTION),
         direction => Ok(direction),

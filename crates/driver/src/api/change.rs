@@ -1,0 +1,149 @@
+//! Changes of nodes: their events, attributes of launches, child graphs, and nodes that do not run.
+
+use super::graph::{replace, reset};
+use super::{In, Out, driver, number};
+use crate::abi::{Answer, Error, Handle};
+use crate::work::{LaunchCall, Work};
+
+/// The work of recording an event that exists.
+fn record(event: Handle) -> Answer<Work> {
+    driver().event(number(event))?;
+    Ok(Work::Record(number(event)))
+}
+
+/// The work of waiting for an event that exists.
+fn wait(event: Handle) -> Answer<Work> {
+    driver().event(number(event))?;
+    Ok(Work::Wait(number(event)))
+}
+
+api! {
+    /// Replaces the event that a node records.
+    fn cuGraphEventRecordNodeSetEvent => (node: Handle, event: Handle) {
+        reset(node, record(event)?)
+    }
+}
+
+api! {
+    /// Replaces the event that a node waits for.
+    fn cuGraphEventWaitNodeSetEvent => (node: Handle, event: Handle) {
+        reset(node, wait(event)?)
+    }
+}
+
+api! {
+    /// Replaces the event that a node of an executable graph records.
+    fn cuGraphExecEventRecordNodeSetEvent => (executable: Handle, node: Handle, event: Handle) {
+        replace(executable, node, record(event)?)
+    }
+}
+
+api! {
+    /// Replaces the event that a node of an executable graph waits for.
+    fn cuGraphExecEventWaitNodeSetEvent => (executable: Handle, node: Handle, event: Handle) {
+        replace(executable, node, wait(event)?)
+    }
+}
+
+/// Whether two nodes have the same kind, and child graphs the same nodes.
+fn alike(a: &Work, b: &Work) -> bool {
+    match (a, b) {
+        (Work::Child(a), Work::Child(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b)),
+        _ => std::mem::discriminant(a) == std::mem::discriminant(b),
+    }
+}
+
+api! {
+    /// Replaces the parameters of the nodes of a child graph in an executable graph.
+    fn cuGraphExecChildGraphNodeSetParams => (executable: Handle, node: Handle, child: Handle) {
+        let work = driver().child_work(number(child))?;
+        let same = {
+            let driver = driver();
+            let ready = driver.executables.get(&number(executable)).ok_or(Error::INVALID_VALUE)?;
+            ready.steps.iter().any(|(known, old)| *known == number(node) && alike(old, &work))
+        };
+        if same { replace(executable, node, work) } else { Err(Error::INVALID_VALUE) }
+    }
+}
+
+api! {
+    /// Enables or disables a node of an executable graph: a launch, a copy or a memset.
+    fn cuGraphNodeSetEnabled => (executable: Handle, node: Handle, enabled: u32) {
+        let mut driver = driver();
+        driver.ready()?;
+        let ready = driver.executables.get_mut(&number(executable)).ok_or(Error::INVALID_VALUE)?;
+        ready.known(number(node))?;
+        if enabled == 0 {
+            ready.disabled.insert(number(node));
+        } else {
+            ready.disabled.remove(&number(node));
+        }
+        Ok(())
+    }
+}
+
+api! {
+    /// Whether a node of an executable graph runs.
+    fn cuGraphNodeGetEnabled => (executable: Handle, node: Handle, enabled: Out<u32>) {
+        let driver = driver();
+        driver.ready()?;
+        let ready = driver.executables.get(&number(executable)).ok_or(Error::INVALID_VALUE)?;
+        ready.known(number(node))?;
+        enabled.put(u32::from(!ready.disabled.contains(&number(node))))
+    }
+}
+
+/// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE` and `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`.
+const COOPERATIVE: u32 = 2;
+const CLUSTER: u32 = 4;
+
+/// Changes the launch of a node.
+fn launch<T>(node: Handle, use_it: impl FnOnce(&mut LaunchCall) -> T) -> Answer<T> {
+    let mut driver = driver();
+    match &mut driver.node(number(node))?.work {
+        Work::Launch(call) => Ok(use_it(call)),
+        _ => Err(Error::INVALID_VALUE),
+    }
+}
+
+api! {
+    /// Sets an attribute of a launch: cooperative, or the cluster size 1; others are ignored.
+    fn cuGraphKernelNodeSetAttribute => (node: Handle, attribute: u32, value: In<[u32; 16]>) {
+        let value = value.get()?;
+        launch(node, |call| {
+            if attribute == COOPERATIVE {
+                call.cooperative = value[0] != 0;
+            }
+        })?;
+        if attribute == CLUSTER && value[..3] != [1, 1, 1] {
+            driver().report.unsupported("clusters of blocks");
+            return Err(Error::NOT_SUPPORTED);
+        }
+        Ok(())
+    }
+}
+
+api! {
+    /// An attribute of a launch. Those that are ignored cannot be read.
+    fn cuGraphKernelNodeGetAttribute => (node: Handle, attribute: u32, value: Out<[u32; 16]>) {
+        let cooperative = launch(node, |call| call.cooperative)?;
+        let mut found = [0; 16];
+        match attribute {
+            COOPERATIVE => found[0] = u32::from(cooperative),
+            CLUSTER => found[..3].fill(1),
+            _ => {
+                driver().report.unsupported(&format!("reading attribute {attribute} of a graph's launch"));
+                return Err(Error::NOT_SUPPORTED);
+            }
+        }
+        value.put(found)
+    }
+}
+
+api! {
+    /// Copies the attributes of a launch.
+    fn cuGraphKernelNodeCopyAttributes => (to: Handle, from: Handle) {
+        let cooperative = launch(from, |call| call.cooperative)?;
+        launch(to, |call| call.cooperative = cooperative)
+    }
+}
