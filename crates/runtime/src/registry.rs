@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use warpproof_driver::abi::Error;
+
 /// A fat binary.
 #[derive(Debug, Default)]
 pub struct Binary {
@@ -13,6 +15,8 @@ pub struct Binary {
     pub wrapper: usize,
     /// Its module in each context.
     pub modules: BTreeMap<u64, u64>,
+    /// Contexts into which it cannot be loaded, so that the reason is reported once.
+    pub failures: BTreeMap<u64, Error>,
 }
 
 /// A kernel.
@@ -74,7 +78,7 @@ impl Registry {
     /// Adds a fat binary and returns its handle: not 0, and not the address of anything.
     pub fn add(&mut self, wrapper: usize) -> usize {
         self.last += 16;
-        self.binaries.insert(self.last, Binary { wrapper, modules: BTreeMap::new() });
+        self.binaries.insert(self.last, Binary { wrapper, ..Binary::default() });
         self.last
     }
 
@@ -88,15 +92,14 @@ impl Registry {
         removed.map(|binary| binary.modules.into_values().collect()).unwrap_or_default()
     }
 
-    /// Forgets the modules and functions of a context that was reset.
+    /// Forgets the modules and functions of a context that was reset. Handles of kernels stay valid: the program may keep them.
     pub fn forget(&mut self, context: u64) {
         for binary in self.binaries.values_mut() {
             binary.modules.remove(&context);
+            binary.failures.remove(&context);
         }
         for kernel in self.kernels.values_mut() {
-            if let Some(function) = kernel.functions.remove(&context) {
-                self.hosts.remove(&function);
-            }
+            kernel.functions.remove(&context);
         }
     }
 
@@ -132,7 +135,7 @@ mod tests {
         assert_eq!(registry.host(0x20), Some(0x20));
         assert!(!registry.variables.contains_key(&0x11));
         registry.forget(7);
-        assert_eq!(registry.host(70), None);
+        assert_eq!(registry.host(70), Some(0x20));
         assert!(registry.kernels[&0x20].functions.is_empty());
     }
 }

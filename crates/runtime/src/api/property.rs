@@ -159,7 +159,7 @@ const FIELDS: &[(&str, Value, Majors)] = &[
 pub type Field = (&'static str, usize, Value);
 
 /// The fields of a major version with their offsets, and the size of the structure.
-pub fn fields(major: u32) -> (Vec<Field>, usize) {
+pub fn property_fields(major: u32) -> (Vec<Field>, usize) {
     let mut offset = 0;
     let mut found = Vec::new();
     for (name, value, _) in FIELDS.iter().filter(|(.., majors)| majors.contains(&major)) {
@@ -183,7 +183,7 @@ fn write(place: Out<u8>, device: c_int, major: u32, last: &str) -> Answer {
             Err(_) => 0,
         }
     };
-    for (name, offset, value) in fields(major).0 {
+    for (name, offset, value) in property_fields(major).0 {
         let place = place.at(offset);
         match value {
             Value::Name => {

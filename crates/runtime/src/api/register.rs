@@ -6,6 +6,7 @@ use std::ptr::null_mut;
 use warpproof_driver::abi::{Answer, Error, Handle};
 use warpproof_driver::api::{In, Out};
 use warpproof_driver::driver::driver;
+use warpproof_driver::memory::Kind;
 
 use super::{context, handle, number, out};
 use crate::error::{INVALID_DEVICE_FUNCTION, INVALID_SYMBOL};
@@ -82,6 +83,16 @@ plain! {
     }
 }
 
+/// Whether the driver knows a module.
+fn is_loaded(module: u64) -> bool {
+    driver().modules.contains_key(&module)
+}
+
+/// Whether the driver knows a function.
+fn is_function(function: u64) -> bool {
+    driver().functions.contains_key(&function)
+}
+
 /// The module of a fat binary in the current context, which is loaded if necessary.
 pub(super) fn module(binary: usize) -> Answer<u64> {
     let context = context()?;
@@ -90,22 +101,31 @@ pub(super) fn module(binary: usize) -> Answer<u64> {
         let known = registry.binaries.get(&binary).ok_or(Error::INVALID_IMAGE)?;
         match known.modules.get(&context) {
             // The program may have reset the context through the driver API.
-            Some(module) if driver().modules.contains_key(module) => return Ok(*module),
-            _ => known.wrapper,
+            Some(module) if is_loaded(*module) => return Ok(*module),
+            _ => match known.failures.get(&context) {
+                Some(error) => return Err(*error),
+                None => known.wrapper,
+            },
         }
     };
     let mut module = null_mut();
     // SAFETY: the program registered a fat binary that stays valid until it is unregistered.
     let image = unsafe { In::new(std::ptr::with_exposed_provenance::<u8>(wrapper)) };
-    cu!(cuModuleLoadData(out(&mut module), image))?;
+    if let Err(error) = cu!(cuModuleLoadData(out(&mut module), image)) {
+        // An error of the context is not one of the binary.
+        let usable = driver().current().is_ok();
+        if let Some(known) = registry().binaries.get_mut(&binary).filter(|_| usable) {
+            known.failures.insert(context, error);
+        }
+        return Err(error);
+    }
     let module = number(module);
     let mut managed = Vec::new();
     {
         let mut registry = registry();
         let known = registry.binaries.get_mut(&binary).ok_or(Error::INVALID_IMAGE)?;
-        if let Some(other) = known.modules.get(&context).copied()
-            && driver().modules.contains_key(&other)
-        {
+        let other = known.modules.get(&context).copied().filter(|other| is_loaded(*other));
+        if let Some(other) = other {
             // Another thread was faster.
             let _gone = driver().unload(module);
             return Ok(other);
@@ -119,6 +139,11 @@ pub(super) fn module(binary: usize) -> Answer<u64> {
     }
     for (host, name) in managed {
         let (address, _) = driver().variable(module, &name)?;
+        if driver().allocation(address).is_none_or(|(_, allocation)| allocation.kind != Kind::Managed) {
+            driver().report.unsupported(&format!("managed variable `{name}`"));
+            let _gone = driver().unload(module);
+            return Err(Error::NOT_SUPPORTED);
+        }
         let place = std::ptr::with_exposed_provenance_mut::<u64>(host);
         // SAFETY: the program registered this pointer variable to get the address.
         unsafe { Out::new(place) }.put(address)?;
@@ -136,13 +161,11 @@ pub(super) fn function(host: *const c_void) -> Answer<Handle> {
             return super::function::known(host);
         };
         let kernel = registry.kernels.get(&host).ok_or(INVALID_DEVICE_FUNCTION)?;
+        if let Some(known) = kernel.functions.get(&context).filter(|known| is_function(**known)) {
+            return Ok(handle(*known));
+        }
         (host, kernel.clone())
     };
-    if let Some(known) = kernel.functions.get(&context)
-        && driver().functions.contains_key(known)
-    {
-        return Ok(handle(*known));
-    }
     let module = module(kernel.binary)?;
     let found = driver().get_function(module, &kernel.name);
     let found = found.map_err(|(error, sentence)| {

@@ -29,15 +29,14 @@ use warpproof_toolchain::symbol::readable;
 /// Run a CUDA program on the software GPU and report bugs in its kernels
 ///
 /// The program and its child processes load Warpproof's libcuda.so.1 instead of NVIDIA's; the
-/// program is not modified, and no GPU is needed. All launches through the driver API are
-/// checked, from any language and framework. When the program ends, one report covers all of
-/// its processes.
+/// program is not modified, and no GPU is needed. All launches are checked, from any language
+/// and framework. When the program ends, one report covers all of its processes.
 ///
 ///   warpproof exec -- python train.py
 ///   warpproof exec --checks race,init -- cargo test
 ///   export LD_LIBRARY_PATH=$(warpproof exec --library-path)    the same, without this command
 ///
-/// Programs of the CUDA runtime (cudart) need more than the driver API and are not supported yet.
+/// Programs of the CUDA runtime must be linked with the shared one: `nvcc -cudart shared`.
 ///
 /// Exit codes: the program's, if there are no findings · 1 findings in a kernel · 2 wrong usage ·
 /// 3 a kernel is unsupported · 4 limit.
