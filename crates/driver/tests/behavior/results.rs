@@ -122,5 +122,5 @@ fn what_is_not_supported_says_so() {
     let (mut address, mut status) = (std::ptr::null(), 9);
     ok!(api::cuGetProcAddress_v2(from(chars(&name)), out(&mut address), 12_000, 0, out(&mut status)));
     assert!(!address.is_null());
-    assert_eq!(api::symbols::cuArrayCreate_v2(), 801);
+    assert_eq!(api::symbols::cuArrayGetPlane(), 801);
 }
