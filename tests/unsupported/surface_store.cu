@@ -1,4 +1,4 @@
-// Inverts a surface in place. Surfaces are made by the driver, and warpproof does not execute them.
+// Inverts a surface in place. A program creates surface objects; a launch of a file has none.
 //@launch: kernel=invert grid=1 block=32 arg=image:u64=0
 
 extern "C" __global__ void invert(unsigned long long image)

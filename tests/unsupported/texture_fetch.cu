@@ -1,4 +1,4 @@
-// Samples a two-dimensional texture. Textures are made by the driver, and warpproof does not execute them.
+// Samples a two-dimensional texture. A program creates texture objects; a launch of a file has none.
 //@launch: kernel=sample grid=1 block=32 arg=image:u64=0 arg=out:out:f32[32]
 
 #define TEX_2D(r, image, x, y)                                                                                 \

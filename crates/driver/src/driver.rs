@@ -114,8 +114,9 @@ impl Driver {
     pub fn new(settings: Settings) -> Driver {
         let total: u64 = settings.devices.iter().map(|d| u64::from(d.memory_gb.value) << 30).sum();
         // Memory of modules, and the driver's own memory, come on top of the memory available to programs.
-        let mut gpu =
-            warpproof_sim::Device::new().with_heap(Heap::at(DEVICE_MEMORY, total.saturating_add(1 << 30)));
+        let mut heap = Heap::at(DEVICE_MEMORY, total.saturating_add(1 << 30));
+        heap.images_mut().open();
+        let mut gpu = warpproof_sim::Device::new().with_heap(heap);
         gpu.limits.instructions = settings.instructions;
         let devices: Vec<Visible> = settings.devices.iter().map(|model| Visible::new(model)).collect();
         let primaries = devices.iter().map(|_| Primary::default()).collect();

@@ -43,6 +43,17 @@ fn modifiers_keep_their_order_and_their_colons() {
 }
 
 #[test]
+fn results_of_a_texture_fetch_may_have_a_predicate() {
+    in_body("tex.2d.v4.f32.f32 {%f1, _}|%p1, [%rd1, {%f2, %f3}];", |instruction| {
+        let results = Operand::Vector(vec![Operand::Name("%f1"), Operand::Sink]);
+        let pair = Operand::Pair(Box::new((results, Operand::Name("%p1"))));
+        assert_eq!(instruction.operands[0], pair);
+        assert_eq!(pair.to_string(), "{%f1, _}|%p1");
+        assert!(matches!(instruction.operands[1], Operand::Compound(_)));
+    });
+}
+
+#[test]
 fn integers_keep_value_and_radix() {
     for (text, bits, radix) in [
         ("0", 0, Radix::Decimal),

@@ -21,6 +21,7 @@ use super::shadow::{Cell, Many, Owner, Quiet, Spill, Stamp};
 use super::site::Kind;
 use super::unused::{Doubt, UnusedReads};
 use super::{Class, Severity};
+use crate::isa::Op;
 use crate::machine::{Access, AccessKind, at, lanes_of};
 use crate::memory::Space;
 use crate::observe::{AsyncCopy, Issue};
@@ -520,11 +521,19 @@ fn report(
         let read_only = [race.access.pc, conflict.other.pc]
             .iter()
             .any(|pc| context.sites.get(*pc).kind == Kind::ReadOnly);
+        let image = [race.access.pc, conflict.other.pc]
+            .iter()
+            .any(|pc| matches!(context.program.op(*pc), Op::Texture(_) | Op::SurfaceLoad(_)));
         if narrow {
             raw.help = Some(
                 "use device scope: the access has block scope, but other blocks use the address too"
                     .to_owned(),
             );
+        } else if read_only && image {
+            raw.notes.push(
+                "textures and surfaces are read through a cache that stores of the same launch do not update".to_owned(),
+            );
+            raw.help = Some("write the texels in an earlier launch".to_owned());
         } else if read_only {
             raw.notes.push(
                 "the read goes through the read-only cache, for data that is not written during the launch".to_owned(),

@@ -148,10 +148,8 @@ struct Located {
 /// The surface object of a lane.
 fn surface(w: &mut Warp<'_, '_>, args: &Args, access: Access, lane: usize) -> Result<Arc<Image>, Flow> {
     let number = handle(w, args, access.handle, lane);
-    let images = w.global.heap().images();
-    let Some(image) = images.surface(number).cloned() else {
-        let sentence = images.explain(number, false);
-        return Err(w.halt_lane(Blame::Kernel, StopKind::Bounds, lane_number(lane), sentence));
+    let Some(image) = w.global.heap().images().surface(number).cloned() else {
+        return Err(w.no_image(lane, number, false));
     };
     if !access.geometry.fits(&image) {
         let sentence = format!(
@@ -421,10 +419,8 @@ fn query(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         let mut row = Row([0u128; LANES]);
         for lane in lanes_of(w.exec) {
             let number = handle(w, args, 1, lane);
-            let images = w.global.heap().images();
-            let Some(image) = images.surface(number) else {
-                let sentence = images.explain(number, false);
-                return Err(w.halt_lane(Blame::Kernel, StopKind::Bounds, lane_number(lane), sentence));
+            let Some(image) = w.global.heap().images().surface(number).cloned() else {
+                return Err(w.no_image(lane, number, false));
             };
             row.0[lane] = u128::from(match asked {
                 "memory_layout" => u32::from(matches!(image.layout, Layout::Linear | Layout::Pitched)),

@@ -311,10 +311,8 @@ fn query(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         for lane in lanes_of(w.exec) {
             let number = handle(w, args, 1, lane);
             let level = if leveled { word(w, args, 2, lane) } else { 0 };
-            let images = w.global.heap().images();
-            let Some(texture) = images.texture(number) else {
-                let sentence = images.explain(number, true);
-                return Err(w.halt_lane(Blame::Kernel, StopKind::Bounds, lane_number(lane), sentence));
+            let Some(texture) = w.global.heap().images().texture(number).cloned() else {
+                return Err(w.no_image(lane, number, true));
             };
             let image = &texture.image;
             let Some(size) = image.levels.get(at(level)) else {

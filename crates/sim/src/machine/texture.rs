@@ -239,12 +239,23 @@ impl Warp<'_, '_> {
         Ok(texels)
     }
 
+    /// Stops the launch because a handle is not that of a texture object, or of a surface object.
+    #[cold]
+    pub fn no_image(&mut self, lane: usize, handle: u64, texture: bool) -> Flow {
+        let images = self.global.heap().images();
+        let sentence = images.explain(handle, texture);
+        if images.is_closed() {
+            let sentence =
+                format!("{sentence}; only a program creates such objects, and this is a launch without one");
+            return self.halt_lane(Blame::Gap, StopKind::Unsupported, lane as u32, sentence);
+        }
+        self.halt_lane(Blame::Kernel, StopKind::Bounds, lane as u32, sentence)
+    }
+
     /// The texels that a lane reads.
     fn footprint(&mut self, kind: FetchKind, fetch: &Fetch, lane: usize) -> Result<Footprint, Flow> {
-        let images = self.global.heap().images();
-        let Some(texture) = images.texture(fetch.handle).cloned() else {
-            let sentence = images.explain(fetch.handle, true);
-            return Err(self.halt_lane(Blame::Kernel, StopKind::Bounds, lane as u32, sentence));
+        let Some(texture) = self.global.heap().images().texture(fetch.handle).cloned() else {
+            return Err(self.no_image(lane, fetch.handle, true));
         };
         let Texture { image, sampler } = &*texture;
         let name = kind.geometry.name();

@@ -182,6 +182,8 @@ pub struct Images {
     surfaces: BTreeMap<u64, Arc<Image>>,
     /// Handles that exist or existed are 1 to this number.
     last: u64,
+    /// Whether a program could create objects.
+    open: bool,
 }
 
 impl Images {
@@ -190,7 +192,18 @@ impl Images {
             return None;
         }
         self.last += 1;
+        self.open = true;
         Some(self.last)
+    }
+
+    /// A program can create objects from now on: a kernel that uses a handle of none is wrong.
+    pub fn open(&mut self) {
+        self.open = true;
+    }
+
+    /// Whether no object exists because no program could create one.
+    pub fn is_closed(&self) -> bool {
+        !self.open
     }
 
     /// Creates a texture object; `None` if there are too many objects.

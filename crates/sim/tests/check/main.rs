@@ -12,6 +12,7 @@ mod mbarrier;
 mod output;
 mod shared_race;
 mod taint;
+mod texture;
 
 use warpproof_sim::check::{BufferRole, Check, Checked, Class, Role, Settings};
 use warpproof_sim::schedule::Order;

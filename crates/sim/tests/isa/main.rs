@@ -21,6 +21,8 @@ mod mma;
 mod moves;
 mod sparse;
 mod stack;
+mod surface;
 mod sync;
+mod texture;
 mod video;
 mod wmma;
