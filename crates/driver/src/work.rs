@@ -84,6 +84,15 @@ impl Work {
         }
     }
 
+    /// This work with the launch attributes of a node's earlier work: new parameters do not change them.
+    #[must_use]
+    pub fn with_attributes_of(mut self, earlier: &Work) -> Work {
+        if let (Work::Launch(call), Work::Launch(earlier)) = (&mut self, earlier) {
+            call.cooperative = earlier.cooperative;
+        }
+        self
+    }
+
     /// A name for a node with this work.
     pub fn name(&self) -> &'static str {
         match self {

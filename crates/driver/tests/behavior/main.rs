@@ -10,6 +10,7 @@
     reason = "numbers are exact here; a test fails by panicking; addresses of functions are compared"
 )]
 
+mod cooperative;
 mod faults;
 mod graphs;
 mod link;
