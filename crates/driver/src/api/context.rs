@@ -50,8 +50,7 @@ api! {
     /// Pushes a context onto the thread's stack and makes it current.
     fn cuCtxPushCurrent | cuCtxPushCurrent_v2 => (context: Handle) {
         driver().context(number(context))?;
-        push(number(context));
-        Ok(())
+        push(number(context))
     }
 }
 

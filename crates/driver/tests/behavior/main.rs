@@ -11,6 +11,7 @@
 )]
 
 mod cooperative;
+mod exit;
 mod faults;
 mod graphs;
 mod link;
