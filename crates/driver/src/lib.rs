@@ -23,6 +23,7 @@ pub mod driver;
 pub mod graph;
 pub mod host;
 pub mod image;
+pub mod linker;
 pub mod memory;
 pub mod module;
 pub mod report;

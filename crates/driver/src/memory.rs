@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "the program's memory is lent and copied here, under the API's contract")]
 
 use warpproof_sim::check::{BufferRole, Role};
-use warpproof_sim::memory::HeapError;
+use warpproof_sim::memory::{Heap, HeapError};
 
 use crate::abi::{Answer, Error};
 use crate::driver::Driver;
@@ -231,6 +231,14 @@ impl Driver {
         Ok(base)
     }
 
+    /// Records a managed variable of a module, whose memory is attached now.
+    pub(crate) fn note_managed(&mut self, base: u64, size: u64, owner: Option<u64>, device: usize) {
+        let allocation = self.note(base, owner.unwrap_or(0), device, size, Kind::Managed);
+        // `CU_MEM_ATTACH_GLOBAL`
+        allocation.flags = 1;
+        allocation.attached = true;
+    }
+
     /// `cuMemHostRegister`: registers the pages that contain the range. The caller promises that they stay valid until
     /// unregistered.
     pub fn register(&mut self, address: u64, size: usize, flags: u32) -> Answer {
@@ -255,7 +263,8 @@ impl Driver {
     /// Frees memory of the given kinds by its base address.
     pub fn free_memory(&mut self, base: u64, kinds: &[Kind]) -> Answer {
         let kind = self.memory.get(&base).map(|a| a.kind);
-        if kind.is_none_or(|kind| !kinds.contains(&kind)) {
+        // Managed variables live as long as their module.
+        if kind.is_none_or(|kind| !kinds.contains(&kind)) || self.is_variable(base) {
             return Err(Error::INVALID_VALUE);
         }
         self.end_memory(base)
@@ -384,8 +393,8 @@ impl Driver {
     }
 
     fn gpu_holds(&self, address: u64) -> bool {
-        // Variables of modules are in the heap but not in an allocation.
-        self.allocation(address).is_some_and(|(_, a)| a.kind == Kind::Device) || self.is_variable(address)
+        // Variables of modules are in the heap but not in an allocation, except managed ones.
+        self.allocation(address).map_or_else(|| self.is_variable(address), |(_, a)| a.kind == Kind::Device)
     }
 
     /// Performs a copy. An unknown address or a buffer that is too short is an invalid value; the affected row is not copied.
@@ -499,6 +508,24 @@ impl Driver {
             allocation.fresh = false;
         }
     }
+}
+
+/// Allocates host memory for a managed variable and lends it to the heap, attached: it gets its initial value next.
+pub(crate) fn lend_managed(heap: &mut Heap, name: &str, bytes: u64) -> Result<u64, HeapError> {
+    let full = HeapError::OutOfMemory { asked: bytes, used: heap.used(), limit: heap.used() };
+    let size = usize::try_from(bytes).map_err(|_| full.clone())?;
+    let base = host::allocate(size).ok_or(full)?;
+    if let Err(error) = heap.lend(name, base, bytes) {
+        // SAFETY: the heap did not accept it, so no slice of it exists.
+        unsafe { host::free(base, size) };
+        return Err(error);
+    }
+    // SAFETY: it was just allocated with this size; `detach` ends the slice, and `release_memory` takes it from the heap before
+    // it frees the memory.
+    let lent = unsafe { host::lend(base, size) };
+    // This cannot fail: the length is the one it was lent with.
+    let _ = heap.attach(base, lent);
+    Ok(base)
 }
 
 fn refused(error: &HeapError) -> Error {
