@@ -24,6 +24,7 @@ pub mod graph;
 pub mod host;
 pub mod image;
 pub mod linker;
+pub mod mapping;
 pub mod memory;
 pub mod module;
 pub mod report;

@@ -165,7 +165,14 @@ impl Driver {
         (address - base < allocation.size.max(1)).then_some((*base, allocation))
     }
 
-    fn note(&mut self, base: u64, context: u64, device: usize, size: u64, kind: Kind) -> &mut Allocation {
+    pub(crate) fn note(
+        &mut self,
+        base: u64,
+        context: u64,
+        device: usize,
+        size: u64,
+        kind: Kind,
+    ) -> &mut Allocation {
         let id = self.handle() >> 4;
         let fresh = kind == Kind::Device;
         let allocation = Allocation {
@@ -186,7 +193,7 @@ impl Driver {
     }
 
     /// Whether a device has this many bytes left.
-    fn room(&self, device: usize, size: u64) -> Answer {
+    pub(crate) fn room(&self, device: usize, size: u64) -> Answer {
         let visible = &self.devices[device];
         let fits = visible.used.checked_add(size).is_some_and(|used| used <= visible.memory());
         if fits { Ok(()) } else { Err(Error::OUT_OF_MEMORY) }
@@ -263,8 +270,9 @@ impl Driver {
     /// Frees memory of the given kinds by its base address.
     pub fn free_memory(&mut self, base: u64, kinds: &[Kind]) -> Answer {
         let kind = self.memory.get(&base).map(|a| a.kind);
-        // Managed variables live as long as their module.
-        if kind.is_none_or(|kind| !kinds.contains(&kind)) || self.is_variable(base) {
+        // Managed variables live as long as their module, mappings until they are unmapped.
+        let other = self.is_variable(base) || self.mapped.is_mapping(base);
+        if kind.is_none_or(|kind| !kinds.contains(&kind)) || other {
             return Err(Error::INVALID_VALUE);
         }
         self.end_memory(base)
@@ -421,10 +429,10 @@ impl Driver {
                 let (source, target) = source.zip(target).ok_or(Error::INVALID_VALUE)?;
                 if to {
                     // Checked before the program's memory is read: a size that is wrong here is also wrong for the source.
-                    self.gpu.heap().locate(target, wide(row)).map_err(|_| Error::INVALID_VALUE)?;
+                    self.gpu.heap().locate_across(target, wide(row)).map_err(|_| Error::INVALID_VALUE)?;
                 }
                 let bytes = if from {
-                    self.gpu.memory().read(source, row).map_err(|_| Error::INVALID_VALUE)?.to_vec()
+                    self.gpu.memory().read_across(source, row).map_err(|_| Error::INVALID_VALUE)?
                 } else if source == 0 {
                     return Err(Error::INVALID_VALUE);
                 } else {
@@ -432,8 +440,8 @@ impl Driver {
                     unsafe { host::read(source, row) }.ok_or(Error::OUT_OF_MEMORY)?
                 };
                 if to {
-                    self.gpu.memory().write(target, &bytes).map_err(|_| Error::INVALID_VALUE)?;
-                    self.written(target);
+                    self.gpu.memory().write_across(target, &bytes).map_err(|_| Error::INVALID_VALUE)?;
+                    self.written(target, wide(row));
                 } else if target == 0 {
                     return Err(Error::INVALID_VALUE);
                 } else {
@@ -459,20 +467,24 @@ impl Driver {
             return Ok(0);
         }
         // Checked before the buffer is allocated.
-        self.gpu.memory().read(set.target, bytes).map_err(|_| Error::INVALID_VALUE)?;
+        self.gpu.heap().locate_across(set.target, wide(bytes)).map_err(|_| Error::INVALID_VALUE)?;
         let row = pattern.repeat(set.width);
         for y in 0..wide(set.height) {
             let target = y.checked_mul(set.pitch).and_then(|skip| set.target.checked_add(skip));
             let target = target.ok_or(Error::INVALID_VALUE)?;
-            self.gpu.memory().write(target, &row).map_err(|_| Error::INVALID_VALUE)?;
-            self.written(target);
+            self.gpu.memory().write_across(target, &row).map_err(|_| Error::INVALID_VALUE)?;
+            self.written(target, wide(row.len()));
         }
         Ok(wide(bytes).saturating_mul(wide(set.height)))
     }
 
-    /// Marks the allocation at an address as written.
-    fn written(&mut self, address: u64) {
-        if let Some((_, allocation)) = self.memory.range_mut(..=address).next_back() {
+    /// Marks the allocations of some bytes as written: several, if they are mappings that follow each other.
+    fn written(&mut self, address: u64, size: u64) {
+        let end = address.saturating_add(size.max(1));
+        for (base, allocation) in self.memory.range_mut(..end).rev() {
+            if base.saturating_add(allocation.size.max(1)) <= address {
+                break;
+            }
             allocation.fresh = false;
         }
     }

@@ -129,11 +129,12 @@ impl Driver {
         let blocking = |target: &Target| {
             self.streams.get(&target.stream).is_some_and(|stream| stream.flags & NON_BLOCKING == 0)
         };
-        self.running.iter().any(|other| {
-            other.stream == target.stream
-                || other.context == target.context
-                    && (other.legacy && blocking(&target) || target.legacy && blocking(other))
-        })
+        self.alone
+            || self.running.iter().any(|other| {
+                other.stream == target.stream
+                    || other.context == target.context
+                        && (other.legacy && blocking(&target) || target.legacy && blocking(other))
+            })
     }
 
     /// `cuStreamSynchronize`, `cuStreamQuery` when no work is pending: only returns the context's error.

@@ -245,7 +245,7 @@ api! {
 }
 
 api! {
-    /// Enables access to memory of another context. Access works even without this call; programs that forget it are not reported.
+    /// Enables access of the current context's kernels to memory of a context of another device.
     fn cuCtxEnablePeerAccess => (peer: Handle, flags: u32) {
         let mut driver = driver();
         let (device, current) = driver.current()?;

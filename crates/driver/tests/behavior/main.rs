@@ -11,10 +11,12 @@
 )]
 
 mod cooperative;
+mod devices;
 mod exit;
 mod faults;
 mod graphs;
 mod link;
+mod mapping;
 mod memory;
 mod nodes;
 mod program;
