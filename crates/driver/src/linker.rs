@@ -13,7 +13,7 @@ use warpproof_ptx::{Directive, Linkage, SectionLine, Space, Span, parse};
 /// Why texts cannot be joined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkError {
-    /// There is no text.
+    /// No text was given.
     Empty,
     /// Two units define the same name.
     Multiple {
@@ -35,7 +35,7 @@ impl fmt::Display for LinkError {
     /// In the words of NVIDIA's linker, which programs look for.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LinkError::Empty => f.write_str("error   : there is no input"),
+            LinkError::Empty => f.write_str("error   : no input"),
             LinkError::Multiple { name, unit } => {
                 write!(f, "error   : Multiple definition of '{name}' in '{unit}'")
             }

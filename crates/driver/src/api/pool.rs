@@ -129,13 +129,11 @@ fn set_pool(device: c_int, pool: Handle) -> Answer {
 
 /// The device of a `CUmemLocation` (its type and number), for pinned allocations (1). Pools exist for device memory only.
 fn device_of(location: In<[c_int; 2]>, kind: u32) -> Answer<c_int> {
-    match (location.get()?, kind) {
-        ([1, device], 1) => Ok(device),
-        _ => {
-            driver().report.unsupported("memory pools of host and managed memory");
-            Err(Error::NOT_SUPPORTED)
-        }
+    if let ([1, device], 1) = (location.get()?, kind) {
+        return Ok(device);
     }
+    driver().report.unsupported("memory pools of host and managed memory");
+    Err(Error::NOT_SUPPORTED)
 }
 
 api! {

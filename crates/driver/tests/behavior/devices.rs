@@ -36,13 +36,13 @@ fn on(contexts: [Handle; 2], device: usize, value: f32) -> u64 {
 fn memory_belongs_to_the_device_of_its_context() {
     let contexts = two_devices();
     let data = [on(contexts, 0, 1.0), on(contexts, 1, 2.0)];
-    for (device, address) in (0..).zip(data) {
+    for ((device, own), address) in (0..).zip(contexts).zip(data) {
         let (mut ordinal, mut context) = (9i32, null());
         ok!(api::cuPointerGetAttribute(out(&mut ordinal).cast(), 9, address));
         ok!(api::cuPointerGetAttribute(out(&mut context).cast(), 1, address));
-        assert_eq!((ordinal, context), (device, contexts[device as usize]));
+        assert_eq!((ordinal, context), (device, own));
         let (mut free, mut total, mut all) = (0, 0, 0);
-        ok!(api::cuCtxSetCurrent(contexts[device as usize]));
+        ok!(api::cuCtxSetCurrent(own));
         ok!(api::cuMemGetInfo_v2(out(&mut free), out(&mut total)));
         ok!(api::cuDeviceTotalMem_v2(out(&mut all), device));
         assert_eq!((total - free, total), (16, all));

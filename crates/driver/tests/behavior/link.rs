@@ -155,19 +155,21 @@ fn units_share_names_with_linkage_and_keep_their_own() {
     }
 }
 
+/// nvcc's wrapper around the fat binaries of a program with several units.
+#[repr(C)]
+struct Wrapper {
+    magic: u32,
+    version: u32,
+    data: *const u8,
+    list: *const *const std::ffi::c_char,
+}
+
 #[test]
 fn the_wrapper_of_a_program_with_several_units_loads_all_of_them() {
     start();
     // The linked machine code is not read; the list ends with a null pointer.
     let (first, second) = (CString::new(FIRST).unwrap(), CString::new(SECOND).unwrap());
     let list = [first.as_ptr(), second.as_ptr(), std::ptr::null()];
-    #[repr(C)]
-    struct Wrapper {
-        magic: u32,
-        version: u32,
-        data: *const u8,
-        list: *const *const std::ffi::c_char,
-    }
     let wrapper = Wrapper { magic: 0x4662_43b1, version: 2, data: std::ptr::null(), list: list.as_ptr() };
     let (mut module, mut library) = (null(), null());
     let image = from(std::slice::from_ref(&wrapper)).cast();

@@ -61,7 +61,10 @@ fn mapped_memory_is_used_across_its_parts_and_keeps_its_contents() {
     let (mut flags, mut again, mut found) = (9u64, 0u64, AllocationProp::default());
     ok!(api::cuMemGetAccess(out(&mut flags), from(&[[1, 0]]), middle + 4));
     assert_eq!(flags, 3);
-    ok!(api::cuMemRetainAllocationHandle(out(&mut again), std::ptr::without_provenance(middle as usize + 8)));
+    ok!(api::cuMemRetainAllocationHandle(
+        out(&mut again),
+        std::ptr::without_provenance(usize::try_from(middle).unwrap() + 8)
+    ));
     assert_eq!(again, handles[1]);
     ok!(api::cuMemGetAllocationPropertiesFromHandle(out(&mut found), again));
     assert_eq!(found, PROPERTIES);
