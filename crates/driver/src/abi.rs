@@ -314,6 +314,29 @@ pub struct HostNode {
     pub data: *mut c_void,
 }
 
+/// `CU_MEM_ALLOCATION_TYPE_PINNED`, the type of memory that stays where it is.
+pub const PINNED: u32 = 1;
+/// `CU_MEM_LOCATION_TYPE_DEVICE`.
+pub const LOCATION_DEVICE: u32 = 1;
+
+/// `CUmemAllocationProp`: properties of physical memory.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AllocationProp {
+    /// `CUmemAllocationType`.
+    pub kind: u32,
+    /// `CUmemAllocationHandleType`; must be 0.
+    pub handles: u32,
+    /// `CUmemLocationType`.
+    pub location: u32,
+    /// The device, if the location is one.
+    pub id: i32,
+    /// Attributes of Windows; unused.
+    pub attributes: u64,
+    /// Flags: compression, remote access, usage; without effect.
+    pub flags: u64,
+}
+
 /// `CUDA_MEM_ALLOC_NODE_PARAMS`: properties of a pool, then the allocation.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]

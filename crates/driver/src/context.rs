@@ -1,6 +1,6 @@
 //! Contexts: ownership, the current context of a thread, and sticky errors.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use crate::abi::{Answer, Error};
 use crate::driver::Driver;
@@ -40,31 +40,43 @@ pub struct Primary {
 }
 
 thread_local! {
-    /// Context stack of this thread; the current one is last.
-    static STACK: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    /// The current context of this thread, 0 if there is none. It has no destructor, so that calls of handlers that run at
+    /// process exit find it after the thread's other variables are gone.
+    static TOP: Cell<u64> = const { Cell::new(0) };
+    /// The contexts below the current one on this thread's stack, the lowest first.
+    static BELOW: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The current context of this thread, even if it was destroyed.
 pub fn top() -> Option<u64> {
-    STACK.with_borrow(|stack| stack.last().copied())
+    Some(TOP.get()).filter(|context| *context != 0)
 }
 
 /// Replaces the current context.
 pub fn replace(context: Option<u64>) {
-    STACK.with_borrow_mut(|stack| {
-        stack.pop();
-        stack.extend(context);
-    });
+    match context {
+        Some(context) => TOP.set(context),
+        None => drop(pop()),
+    }
 }
 
-/// Pushes a context and makes it current.
-pub fn push(context: u64) {
-    STACK.with_borrow_mut(|stack| stack.push(context));
+/// Pushes a context and makes it current. Fails at the end of a thread, when its stack is gone.
+pub fn push(context: u64) -> Answer {
+    if let Some(top) = top() {
+        let pushed = BELOW.try_with(|below| below.borrow_mut().push(top));
+        pushed.map_err(|_| Error::DEINITIALIZED)?;
+    }
+    TOP.set(context);
+    Ok(())
 }
 
 /// Pops the current context.
 pub fn pop() -> Option<u64> {
-    STACK.with_borrow_mut(Vec::pop)
+    // At the end of a thread there is nothing below.
+    let next = BELOW.try_with(|below| below.borrow_mut().pop()).ok().flatten();
+    let popped = top();
+    TOP.set(next.unwrap_or(0));
+    popped
 }
 
 /// Default limits: stack, printf buffer, heap, and limits without meaning here.
@@ -111,8 +123,8 @@ impl Driver {
     pub fn create_context(&mut self, ordinal: i32, flags: u32) -> Answer<u64> {
         let (device, _) = self.device(ordinal)?;
         let handle = self.handle();
+        push(handle)?;
         self.insert_context(handle, device, flags, false);
-        push(handle);
         Ok(handle)
     }
 

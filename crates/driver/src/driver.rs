@@ -14,7 +14,8 @@ use crate::array::Arrays;
 use crate::context::{Context, Primary};
 use crate::device::Visible;
 use crate::graph::{Capture, Executable, Graph, Object};
-use crate::memory::{Allocation, Pool};
+use crate::mapping::VirtualMemory;
+use crate::memory::{Allocation, Kind, Pool};
 use crate::module::{Function, Link, Module};
 use crate::report::Reporter;
 use crate::settings::Settings;
@@ -51,6 +52,8 @@ pub struct Driver {
     pub memory: BTreeMap<u64, Allocation>,
     /// Arrays, texture objects and surface objects.
     pub arrays: Arrays,
+    /// Reserved addresses and what is mapped there.
+    pub mapped: VirtualMemory,
     /// Memory pools.
     pub pools: BTreeMap<u64, Pool>,
     /// Streams.
@@ -71,6 +74,8 @@ pub struct Driver {
     pub report: Reporter,
     /// The streams of kernels that run now.
     pub running: Vec<Target>,
+    /// Whether the kernel that runs now must run alone: memory that its device has no access to is hidden meanwhile.
+    pub alone: bool,
     /// The number of launches, copies and memsets that use lent host memory now.
     pub borrowers: usize,
     next: u64,
@@ -98,6 +103,21 @@ pub fn idle() -> Guard {
 /// Waits for the kernels that work of this stream must follow.
 pub fn after_earlier(driver: Guard, target: Target) -> Guard {
     wait(driver, |driver| driver.must_wait(target))
+}
+
+/// Hides the memory that the device of a launch has no access to, until [`Driver::show`]. Such a launch runs alone, because the
+/// memory is hidden from all devices.
+pub fn hide(driver: Guard, target: Target) -> (Guard, Vec<u64>) {
+    if driver.out_of_reach(target).is_empty() {
+        return (driver, Vec::new());
+    }
+    let mut driver = wait(driver, |driver| driver.alone || !driver.running.is_empty());
+    let hidden = driver.out_of_reach(target);
+    for base in &hidden {
+        driver.gpu.memory().hide(*base, true);
+    }
+    driver.alone = !hidden.is_empty();
+    (driver, hidden)
 }
 
 fn wait(driver: Guard, busy: impl Fn(&Driver) -> bool) -> Guard {
@@ -133,6 +153,7 @@ impl Driver {
             links: BTreeMap::new(),
             memory: BTreeMap::new(),
             arrays: Arrays::default(),
+            mapped: VirtualMemory::default(),
             pools: BTreeMap::new(),
             streams: BTreeMap::new(),
             events: BTreeMap::new(),
@@ -142,6 +163,7 @@ impl Driver {
             objects: BTreeMap::new(),
             due: Calls::new(),
             running: Vec::new(),
+            alone: false,
             borrowers: 0,
             next: HANDLES,
         }
@@ -176,6 +198,39 @@ impl Driver {
         }
         for context in self.contexts.values_mut() {
             context.error = None;
+        }
+    }
+
+    /// Device memory that a launch has no access to: that of other devices whose context it did not enable, and mappings
+    /// without access for its device.
+    fn out_of_reach(&self, target: Target) -> Vec<u64> {
+        if self.devices.len() < 2 {
+            return Vec::new();
+        }
+        let peers =
+            self.contexts.get(&target.context).map(|context| context.peers.as_slice()).unwrap_or_default();
+        let reaches = |base: u64, allocation: &Allocation| match self.mapped.accessible(base, target.device) {
+            Some(accessible) => accessible,
+            // Memory of pools is accessible to all devices.
+            None => {
+                allocation.kind != Kind::Device
+                    || allocation.device == target.device
+                    || allocation.pool.is_some()
+                    || peers.contains(&allocation.context)
+            }
+        };
+        let memory = self.memory.iter().filter(|(base, allocation)| !reaches(**base, allocation));
+        memory.map(|(base, _)| *base).collect()
+    }
+
+    /// Ends the hiding of memory by [`hide`].
+    pub fn show(&mut self, hidden: &[u64]) {
+        for base in hidden {
+            let still = self.mapped.unreachable(*base);
+            self.gpu.memory().hide(*base, still);
+        }
+        if !hidden.is_empty() {
+            self.alone = false;
         }
     }
 

@@ -24,6 +24,8 @@ pub mod driver;
 pub mod graph;
 pub mod host;
 pub mod image;
+pub mod linker;
+pub mod mapping;
 pub mod memory;
 pub mod module;
 pub mod report;

@@ -165,7 +165,14 @@ impl Driver {
         (address - base < allocation.size.max(1)).then_some((*base, allocation))
     }
 
-    fn note(&mut self, base: u64, context: u64, device: usize, size: u64, kind: Kind) -> &mut Allocation {
+    pub(crate) fn note(
+        &mut self,
+        base: u64,
+        context: u64,
+        device: usize,
+        size: u64,
+        kind: Kind,
+    ) -> &mut Allocation {
         let id = self.handle() >> 4;
         let fresh = kind == Kind::Device;
         let allocation = Allocation {
@@ -186,7 +193,7 @@ impl Driver {
     }
 
     /// Whether a device has this many bytes left.
-    fn room(&self, device: usize, size: u64) -> Answer {
+    pub(crate) fn room(&self, device: usize, size: u64) -> Answer {
         let visible = &self.devices[device];
         let fits = visible.used.checked_add(size).is_some_and(|used| used <= visible.memory());
         if fits { Ok(()) } else { Err(Error::OUT_OF_MEMORY) }
@@ -247,6 +254,14 @@ impl Driver {
         Ok(base)
     }
 
+    /// Records a managed variable of a module, whose memory is attached now.
+    pub(crate) fn note_managed(&mut self, base: u64, size: u64, owner: Option<u64>, device: usize) {
+        let allocation = self.note(base, owner.unwrap_or(0), device, size, Kind::Managed);
+        // `CU_MEM_ATTACH_GLOBAL`
+        allocation.flags = 1;
+        allocation.attached = true;
+    }
+
     /// `cuMemHostRegister`: registers the pages that contain the range. The caller promises that they stay valid until
     /// unregistered.
     pub fn register(&mut self, address: u64, size: usize, flags: u32) -> Answer {
@@ -271,7 +286,9 @@ impl Driver {
     /// Frees memory of the given kinds by its base address.
     pub fn free_memory(&mut self, base: u64, kinds: &[Kind]) -> Answer {
         let kind = self.memory.get(&base).map(|a| a.kind);
-        if kind.is_none_or(|kind| !kinds.contains(&kind)) {
+        // Managed variables live as long as their module, mappings until they are unmapped.
+        let other = self.is_variable(base) || self.mapped.is_mapping(base);
+        if kind.is_none_or(|kind| !kinds.contains(&kind)) || other {
             return Err(Error::INVALID_VALUE);
         }
         self.end_memory(base)
@@ -400,8 +417,8 @@ impl Driver {
     }
 
     fn gpu_holds(&self, address: u64) -> bool {
-        // Variables of modules are in the heap but not in an allocation.
-        self.allocation(address).is_some_and(|(_, a)| a.kind == Kind::Device) || self.is_variable(address)
+        // Variables of modules are in the heap but not in an allocation, except managed ones.
+        self.allocation(address).map_or_else(|| self.is_variable(address), |(_, a)| a.kind == Kind::Device)
     }
 
     /// Performs a copy. An unknown address or a buffer that is too short is an invalid value; the affected row is not copied.
@@ -428,10 +445,10 @@ impl Driver {
                 let (source, target) = source.zip(target).ok_or(Error::INVALID_VALUE)?;
                 if to {
                     // Checked before the program's memory is read: a size that is wrong here is also wrong for the source.
-                    self.gpu.heap().locate(target, wide(row)).map_err(|_| Error::INVALID_VALUE)?;
+                    self.gpu.heap().locate_across(target, wide(row)).map_err(|_| Error::INVALID_VALUE)?;
                 }
                 let bytes = if from {
-                    self.gpu.memory().read(source, row).map_err(|_| Error::INVALID_VALUE)?.to_vec()
+                    self.gpu.memory().read_across(source, row).map_err(|_| Error::INVALID_VALUE)?
                 } else if source == 0 {
                     return Err(Error::INVALID_VALUE);
                 } else {
@@ -439,8 +456,8 @@ impl Driver {
                     unsafe { host::read(source, row) }.ok_or(Error::OUT_OF_MEMORY)?
                 };
                 if to {
-                    self.gpu.memory().write(target, &bytes).map_err(|_| Error::INVALID_VALUE)?;
-                    self.written(target);
+                    self.gpu.memory().write_across(target, &bytes).map_err(|_| Error::INVALID_VALUE)?;
+                    self.written(target, wide(row));
                 } else if target == 0 {
                     return Err(Error::INVALID_VALUE);
                 } else {
@@ -466,20 +483,24 @@ impl Driver {
             return Ok(0);
         }
         // Checked before the buffer is allocated.
-        self.gpu.memory().read(set.target, bytes).map_err(|_| Error::INVALID_VALUE)?;
+        self.gpu.heap().locate_across(set.target, wide(bytes)).map_err(|_| Error::INVALID_VALUE)?;
         let row = pattern.repeat(set.width);
         for y in 0..wide(set.height) {
             let target = y.checked_mul(set.pitch).and_then(|skip| set.target.checked_add(skip));
             let target = target.ok_or(Error::INVALID_VALUE)?;
-            self.gpu.memory().write(target, &row).map_err(|_| Error::INVALID_VALUE)?;
-            self.written(target);
+            self.gpu.memory().write_across(target, &row).map_err(|_| Error::INVALID_VALUE)?;
+            self.written(target, wide(row.len()));
         }
         Ok(wide(bytes).saturating_mul(wide(set.height)))
     }
 
-    /// Marks the allocation at an address as written.
-    fn written(&mut self, address: u64) {
-        if let Some((_, allocation)) = self.memory.range_mut(..=address).next_back() {
+    /// Marks the allocations of some bytes as written: several, if they are mappings that follow each other.
+    fn written(&mut self, address: u64, size: u64) {
+        let end = address.saturating_add(size.max(1));
+        for (base, allocation) in self.memory.range_mut(..end).rev() {
+            if base.saturating_add(allocation.size.max(1)) <= address {
+                break;
+            }
             allocation.fresh = false;
         }
     }
@@ -515,6 +536,24 @@ impl Driver {
             allocation.fresh = false;
         }
     }
+}
+
+/// Allocates host memory for a managed variable and lends it to the heap, attached: it gets its initial value next.
+pub(crate) fn lend_managed(heap: &mut Heap, name: &str, bytes: u64) -> Result<u64, HeapError> {
+    let full = HeapError::OutOfMemory { asked: bytes, used: heap.used(), limit: heap.used() };
+    let size = usize::try_from(bytes).map_err(|_| full.clone())?;
+    let base = host::allocate(size).ok_or(full)?;
+    if let Err(error) = heap.lend(name, base, bytes) {
+        // SAFETY: the heap did not accept it, so no slice of it exists.
+        unsafe { host::free(base, size) };
+        return Err(error);
+    }
+    // SAFETY: it was just allocated with this size; `detach` ends the slice, and `release_memory` takes it from the heap before
+    // it frees the memory.
+    let lent = unsafe { host::lend(base, size) };
+    // This cannot fail: the length is the one it was lent with.
+    let _ = heap.attach(base, lent);
+    Ok(base)
 }
 
 fn refused(error: &HeapError) -> Error {

@@ -1,7 +1,6 @@
 //! Modules, libraries, functions and the linker.
 //!
-//! A library is a module without an owning context. The linker's output is again PTX: it concatenates the input texts, with the
-//! headers of all except the first removed; the result is loaded like any image.
+//! A library is a module without an owning context. The linker's output is again PTX (`linker.rs`), loaded like any image.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +12,8 @@ use warpproof_sim::{Blame, Kernel, Stop, StopKind};
 use crate::abi::{Answer, Error};
 use crate::driver::Driver;
 use crate::image;
-use crate::memory::{Allocation, Kind};
+use crate::linker::{self, LinkError};
+use crate::memory::{Allocation, Kind, lend_managed};
 
 /// A loaded module.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ fn limit(text: &str) -> Option<u32> {
 }
 
 /// Whether a text uses a name outside of function declarations.
-fn is_used(text: &str, name: &str) -> bool {
+pub(crate) fn is_used(text: &str, name: &str) -> bool {
     let part = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%'));
     text.lines().any(|line| !line.contains(".func") && line.split(part).any(|word| word == name))
 }
@@ -137,13 +137,63 @@ fn refused(stop: &Stop) -> Error {
 impl Driver {
     /// Loads an image; `owner` is its context, or `None` for a library. Errors include a description.
     pub fn load(&mut self, bytes: &[u8], owner: Option<u64>, device: usize) -> Result<u64, (Error, String)> {
+        let text = self.text_of(bytes, device)?;
+        self.load_text(&text, owner, device)
+    }
+
+    /// Links several images, such as those of the translation units of a program built with `nvcc -rdc=true`, and loads them as
+    /// one module.
+    pub fn load_linked(
+        &mut self,
+        images: &[Vec<u8>],
+        owner: Option<u64>,
+        device: usize,
+    ) -> Result<u64, (Error, String)> {
+        let part =
+            |(i, bytes): (usize, &Vec<u8>)| Ok((format!("unit {}", i + 1), self.text_of(bytes, device)?));
+        let parts: Vec<(String, String)> = images.iter().enumerate().map(part).collect::<Result<_, _>>()?;
+        let mut link = Link { parts, ..Link::default() };
+        let text = link.complete().map_err(|error| (Error::INVALID_PTX, error.to_string()))?;
+        let text = String::from_utf8_lossy(text).into_owned();
+        let handle = self.load_text(text.trim_end_matches('\0'), owner, device)?;
+        if let Some(name) = self.missing(handle) {
+            // The module was just loaded, so this cannot fail.
+            let _ = self.unload(handle);
+            return Err((Error::INVALID_PTX, link.undefined(&name)));
+        }
+        Ok(handle)
+    }
+
+    /// The PTX that an image has for a device.
+    fn text_of(&self, bytes: &[u8], device: usize) -> Result<String, (Error, String)> {
         let sm = self.devices[device].sm();
-        let text = image::ptx_of(bytes, sm).map_err(|error| (image_error(&error), error.to_string()))?;
+        image::ptx_of(bytes, sm).map_err(|error| (image_error(&error), error.to_string()))
+    }
+
+    fn load_text(&mut self, text: &str, owner: Option<u64>, device: usize) -> Result<u64, (Error, String)> {
+        let sm = self.devices[device].sm();
         let before: Vec<u64> = self.gpu.heap().allocations().iter().map(|a| a.base).collect();
-        let loaded = self.gpu.load(&text);
+        let mut managed = Vec::new();
+        let loaded = self.gpu.load_with(text, &mut |heap, name, size| {
+            let base = lend_managed(heap, name, size)?;
+            managed.push((base, size));
+            Ok(base)
+        });
+        // The slices of managed variables end with their use, as those of a launch do.
+        for (base, size) in &managed {
+            self.note_managed(*base, *size, owner, device);
+        }
+        if !managed.is_empty() {
+            self.borrowers += 1;
+            self.detach();
+        }
         let after: Vec<u64> = self.gpu.heap().allocations().iter().map(|a| a.base).collect();
-        let variables: Vec<u64> =
-            after.into_iter().filter(|base| before.binary_search(base).is_err()).collect();
+        // A managed variable may be where an allocation was that the heap remembers.
+        let is_managed = |base: &u64| managed.iter().any(|(other, _)| other == base);
+        let variables: Vec<u64> = after
+            .into_iter()
+            .filter(|base| before.binary_search(base).is_err() || is_managed(base))
+            .collect();
         let loaded = match loaded {
             Ok(loaded) => loaded,
             Err(stop) => {
@@ -190,7 +240,11 @@ impl Driver {
     fn free_all(&mut self, variables: &[u64]) {
         for base in variables {
             // The allocation exists, so this cannot fail.
-            let _ = self.gpu.memory().free(*base);
+            let _ = if self.memory.contains_key(base) {
+                self.release_memory(*base)
+            } else {
+                self.gpu.memory().free(*base).map_err(|_| Error::INVALID_VALUE)
+            };
         }
     }
 
@@ -294,14 +348,16 @@ impl Driver {
     /// A function that a linked text uses but does not define, which ptxas refuses.
     pub fn unresolved(&mut self, text: &[u8], device: usize) -> Result<Option<String>, (Error, String)> {
         let handle = self.load(text, None, device)?;
-        let module = self.modules.get(&handle);
-        let missing = module.and_then(|module| {
-            let linked = module.loaded.linked();
-            linked.missing.iter().find(|name| is_used(&linked.text, name)).cloned()
-        });
+        let missing = self.missing(handle);
         // The module was just loaded, so this cannot fail.
         let _ = self.unload(handle);
         Ok(missing)
+    }
+
+    /// A function that a module uses, but that neither it nor the device defines.
+    fn missing(&self, module: u64) -> Option<String> {
+        let linked = self.modules.get(&module)?.loaded.linked();
+        linked.missing.iter().find(|name| is_used(&linked.text, name)).cloned()
     }
 
     /// An attribute of a function by its number in `CUfunction_attribute`.
@@ -373,30 +429,18 @@ fn image_error(error: &image::ImageError) -> Error {
 }
 
 impl Link {
-    /// Joins all parts into one module: the first unchanged, the others without `.version`, `.target` and `.address_size`.
-    pub fn complete(&mut self) -> Answer<&[u8]> {
-        if self.made.is_some() {
-            return self.made.as_deref().ok_or(Error::INVALID_VALUE);
-        }
-        let ((_, first), others) = self.parts.split_first().ok_or(Error::INVALID_VALUE)?;
-        let mut text = first.trim_end_matches('\0').to_owned();
-        for (_, other) in others {
-            text.push('\n');
-            for line in other.trim_end_matches('\0').lines() {
-                let start = line.trim_start();
-                let head = [".version", ".target", ".address_size"];
-                if !head.iter().any(|word| start.starts_with(word)) {
-                    text.push_str(line);
-                    text.push('\n');
-                }
+    /// Joins all parts into one module.
+    pub fn complete(&mut self) -> Result<&[u8], LinkError> {
+        if self.made.is_none() {
+            let mut text = linker::join(&self.parts)?;
+            if let Some(most) = self.registers {
+                let _ = write!(text, "\n{LIMIT}{most}\n");
             }
+            let mut bytes = text.into_bytes();
+            bytes.push(0);
+            self.made = Some(bytes);
         }
-        if let Some(most) = self.registers {
-            let _ = write!(text, "\n{LIMIT}{most}\n");
-        }
-        let mut bytes = text.into_bytes();
-        bytes.push(0);
-        Ok(self.made.insert(bytes))
+        Ok(self.made.as_deref().unwrap_or_default())
     }
 
     /// NVIDIA's sentence for a function that is declared and used, but not defined.

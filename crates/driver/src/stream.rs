@@ -79,10 +79,15 @@ impl Driver {
         }
         let key = if handle == 2 {
             // Each thread has its own default stream in each context.
-            let known = OWN.with_borrow(|own| own.get(&context).copied());
-            let key = known.filter(|key| self.streams.contains_key(key)).unwrap_or_else(|| self.handle());
-            OWN.with_borrow_mut(|own| own.insert(context, key));
-            key
+            let known = OWN.try_with(|own| own.borrow().get(&context).copied());
+            // At the end of a thread, handlers that run at process exit share one stream.
+            known.map_or(context + 2, |known| {
+                let known = known.filter(|key| self.streams.contains_key(key));
+                let key = known.unwrap_or_else(|| self.handle());
+                // It was there just now.
+                let _ = OWN.try_with(|own| own.borrow_mut().insert(context, key));
+                key
+            })
         } else {
             // Handles are multiples of 16, so the context's handle plus one is not a handle.
             context + 1
@@ -124,11 +129,12 @@ impl Driver {
         let blocking = |target: &Target| {
             self.streams.get(&target.stream).is_some_and(|stream| stream.flags & NON_BLOCKING == 0)
         };
-        self.running.iter().any(|other| {
-            other.stream == target.stream
-                || other.context == target.context
-                    && (other.legacy && blocking(&target) || target.legacy && blocking(other))
-        })
+        self.alone
+            || self.running.iter().any(|other| {
+                other.stream == target.stream
+                    || other.context == target.context
+                        && (other.legacy && blocking(&target) || target.legacy && blocking(other))
+            })
     }
 
     /// `cuStreamSynchronize`, `cuStreamQuery` when no work is pending: only returns the context's error.

@@ -84,6 +84,15 @@ impl Work {
         }
     }
 
+    /// This work with the launch attributes of a node's earlier work: new parameters do not change them.
+    #[must_use]
+    pub fn with_attributes_of(mut self, earlier: &Work) -> Work {
+        if let (Work::Launch(call), Work::Launch(earlier)) = (&mut self, earlier) {
+            call.cooperative = earlier.cooperative;
+        }
+        self
+    }
+
     /// A name for a node with this work.
     pub fn name(&self) -> &'static str {
         match self {
@@ -159,9 +168,14 @@ fn step(driver: Guard, target: Target, work: &Work, calls: &mut Calls) -> (Guard
 
 /// Performs a launch; the lock is released while the kernel runs.
 fn launch(mut driver: Guard, target: Target, call: &LaunchCall) -> (Guard, Answer) {
+    let hidden;
+    (driver, hidden) = driver::hide(driver, target);
     let job = match driver.prepare(target, call) {
         Ok(job) => job,
-        Err(error) => return (driver, Err(error)),
+        Err(error) => {
+            driver.show(&hidden);
+            return (driver, Err(error));
+        }
     };
     driver.running.push(target);
     let attached = driver.attach();
@@ -172,6 +186,7 @@ fn launch(mut driver: Guard, target: Target, call: &LaunchCall) -> (Guard, Answe
     if let Some(place) = driver.running.iter().position(|other| *other == target) {
         driver.running.swap_remove(place);
     }
+    driver.show(&hidden);
     if attached {
         driver.detach();
     }

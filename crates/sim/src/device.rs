@@ -5,7 +5,7 @@ use crate::element::{Argument, Element};
 use crate::machine::{self, Collect, Grid, Guide, Limits, Listen, Outcome};
 use crate::memory::{ConcurrentHeap, Heap, HeapError, MAX_SHARED, Memory, Reading};
 use crate::observe::Observer;
-use crate::program::{self, ConstantBank, Linked, Program};
+use crate::program::{self, ConstantBank, Linked, Managed, Program};
 use crate::schedule::Schedule;
 use crate::simd::Level;
 use crate::stop::{Blame, Stop, StopKind};
@@ -127,7 +127,12 @@ impl Device {
 
     /// Loads a module from PTX text: allocates and initializes its variables.
     pub fn load(&mut self, ptx: &str) -> Result<Module, Box<Stop>> {
-        let linked = Arc::new(program::link(ptx, &mut self.heap)?);
+        self.load_with(ptx, &mut |heap, name, size| heap.allocate(name, size))
+    }
+
+    /// As [`load`](Self::load), with memory for managed variables: memory that the host accesses at the same address.
+    pub fn load_with(&mut self, ptx: &str, managed: &mut Managed<'_>) -> Result<Module, Box<Stop>> {
+        let linked = Arc::new(program::link(ptx, &mut self.heap, managed)?);
         Ok(Module { linked, level: self.level, programs: Mutex::new(HashMap::new()) })
     }
 

@@ -5,6 +5,7 @@ use crate::count::{CountSettings, Counted};
 use crate::device::{Device, Launch, Module};
 use crate::machine::{Limits, Outcome};
 use crate::memory::{ConcurrentHeap, Heap};
+use crate::program::Managed;
 use crate::stop::Stop;
 use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
 
@@ -43,6 +44,11 @@ impl SharedDevice {
     /// As [`Device::load`].
     pub fn load(&self, ptx: &str) -> Result<Module, Box<Stop>> {
         self.alone(|device| device.load(ptx))
+    }
+
+    /// As [`Device::load_with`].
+    pub fn load_with(&self, ptx: &str, managed: &mut Managed<'_>) -> Result<Module, Box<Stop>> {
+        self.alone(|device| device.load_with(ptx, managed))
     }
 
     /// As [`Device::run`].

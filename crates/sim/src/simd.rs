@@ -4,9 +4,13 @@
 //! [`Simd`]. All instantiations share one source, so they compute the same bits; only the speed differs. This is the only
 //! module of the crate that needs `unsafe`: for calling a function that was compiled for more than the baseline.
 
-#![expect(
-    unsafe_code,
-    reason = "calling a function compiled for a detected CPU feature is unsafe by definition"
+// Other architectures have the portable routines only.
+#![cfg_attr(
+    target_arch = "x86_64",
+    expect(
+        unsafe_code,
+        reason = "calling a function compiled for a detected CPU feature is unsafe by definition"
+    )
 )]
 
 use std::sync::OnceLock;

@@ -50,8 +50,7 @@ api! {
     /// Pushes a context onto the thread's stack and makes it current.
     fn cuCtxPushCurrent | cuCtxPushCurrent_v2 => (context: Handle) {
         driver().context(number(context))?;
-        push(number(context));
-        Ok(())
+        push(number(context))
     }
 }
 
@@ -246,7 +245,7 @@ api! {
 }
 
 api! {
-    /// Enables access to memory of another context. Access works even without this call; programs that forget it are not reported.
+    /// Enables access of the current context's kernels to memory of a context of another device.
     fn cuCtxEnablePeerAccess => (peer: Handle, flags: u32) {
         let mut driver = driver();
         let (device, current) = driver.current()?;

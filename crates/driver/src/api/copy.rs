@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use super::{In, address, driver, submit};
+use super::{In, address, driver, number, submit};
 use crate::abi::{Answer, Copy2d, Copy3d, Error, Handle};
 use crate::memory::{End, Memcpy, Memset, Side, wide};
 use crate::work::Work;
@@ -28,16 +28,24 @@ api! {
     }
 }
 
+/// Whether the contexts of a copy exist. The addresses alone determine the memory.
+fn exist(contexts: [Handle; 2]) -> Answer {
+    let driver = driver();
+    contexts.into_iter().try_for_each(|context| driver.context(number(context)).map(drop))
+}
+
 api! {
     /// Copies from one context to another.
-    fn cuMemcpyPeer | cuMemcpyPeer_ptds => (to: u64, _to_context: Handle, from: u64, _from_context: Handle, bytes: usize) {
+    fn cuMemcpyPeer | cuMemcpyPeer_ptds => (to: u64, to_context: Handle, from: u64, from_context: Handle, bytes: usize) {
+        exist([to_context, from_context])?;
         submit(NULL, line(End::line(Side::Device, to), End::line(Side::Device, from), bytes))
     }
 }
 
 api! {
     /// Copies from one context to another, in stream order.
-    fn cuMemcpyPeerAsync | cuMemcpyPeerAsync_ptsz => (to: u64, _to_context: Handle, from: u64, _from_context: Handle, bytes: usize, stream: Handle) {
+    fn cuMemcpyPeerAsync | cuMemcpyPeerAsync_ptsz => (to: u64, to_context: Handle, from: u64, from_context: Handle, bytes: usize, stream: Handle) {
+        exist([to_context, from_context])?;
         submit(stream, line(End::line(Side::Device, to), End::line(Side::Device, from), bytes))
     }
 }

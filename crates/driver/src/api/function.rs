@@ -73,6 +73,14 @@ api! {
 }
 
 api! {
+    /// Number of parameters.
+    fn cuFuncGetParamCount | cuKernelGetParamCount => (function: Handle, count: Out<usize>) {
+        let count_of = driver().function(number(function))?.params().len();
+        count.put(count_of)
+    }
+}
+
+api! {
     /// Always loaded: functions are compiled when the program looks them up.
     fn cuFuncIsLoaded => (state: Out<u32>, function: Handle) {
         driver().function(number(function))?;

@@ -50,7 +50,7 @@ pub(super) fn replace(executable: Handle, node: Handle, work: Work) -> Answer {
     if std::mem::discriminant(&step.1) != std::mem::discriminant(&work) {
         return Err(Error::INVALID_VALUE);
     }
-    step.1 = work;
+    step.1 = work.with_attributes_of(&step.1);
     Ok(())
 }
 
@@ -61,7 +61,7 @@ pub(super) fn reset(node: Handle, work: Work) -> Answer {
     if std::mem::discriminant(&node.work) != std::mem::discriminant(&work) {
         return Err(Error::INVALID_VALUE);
     }
-    node.work = work;
+    node.work = work.with_attributes_of(&node.work);
     Ok(())
 }
 

@@ -5,8 +5,8 @@ use std::ffi::{c_char, c_int, c_void};
 use super::{In, Out, SYMBOLS, driver, idle};
 use crate::abi::{ANSWERS, Error};
 
-/// The API version that the library reports: CUDA 12.9.
-const VERSION: c_int = 12_090;
+/// The API version that the library reports: the newest in `data/versions.txt`, CUDA 13.2.
+const VERSION: c_int = 13_020;
 
 /// Maps a name and a version to a symbol, as in cudaTypedefs.h: `name version symbol`.
 const VERSIONS: &str = include_str!("../../data/versions.txt");
@@ -163,4 +163,18 @@ api! {
 #[unsafe(no_mangle)]
 pub extern "C" fn warpproof_begin_report() {
     idle().begin_report(crate::settings::Settings::from_env());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{VERSION, VERSIONS};
+
+    #[test]
+    fn the_reported_version_is_the_newest_of_the_table() {
+        let since = |line: &str| line.split_whitespace().nth(1)?.parse().ok();
+        assert_eq!(
+            VERSIONS.lines().filter(|line| !line.starts_with('#')).filter_map(since).max(),
+            Some(VERSION)
+        );
+    }
 }

@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_void};
 use super::{In, Out, driver, handle, number};
 use crate::abi::{Answer, Error, Handle};
 use crate::image;
+use crate::linker::LinkError;
 use crate::module::Link;
 
 /// `CUjitInputType` values that can contain PTX: cubin, PTX, fatbin.
@@ -77,8 +78,12 @@ api! {
         let mut driver = driver();
         let (device, _) = driver.current()?;
         let known = driver.links.get_mut(&number(link)).ok_or(Error::INVALID_HANDLE)?;
-        let text = known.complete()?.to_vec();
-        let unresolved = driver.unresolved(&text, device);
+        let joined = known.complete().map(<[u8]>::to_vec);
+        let unresolved = match joined {
+            Ok(text) => driver.unresolved(&text, device),
+            Err(LinkError::Empty) => return Err(Error::INVALID_VALUE),
+            Err(error) => Err((Error::INVALID_PTX, error.to_string())),
+        };
         let known = driver.links.get(&number(link)).ok_or(Error::INVALID_HANDLE)?;
         let failed = match unresolved {
             Ok(None) => None,
@@ -96,7 +101,7 @@ api! {
             return Err(error);
         }
         let known = driver.links.get_mut(&number(link)).ok_or(Error::INVALID_HANDLE)?;
-        let made = known.complete()?;
+        let made = known.complete().map_err(|_| Error::INVALID_PTX)?;
         image.put(made.as_ptr().cast())?;
         size.offer(made.len());
         Ok(())

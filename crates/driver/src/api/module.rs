@@ -6,18 +6,42 @@ use super::{In, Out, driver, handle, idle, number};
 use crate::abi::{Answer, Error, Handle};
 use crate::image;
 
-/// Magic number of nvcc's wrapper around a fat binary: the magic number, a version, and a pointer to the fat binary.
+/// Magic number of nvcc's wrapper around a fat binary: the magic number, a version, a pointer to the fat binary, and in version 2
+/// a pointer to a list of fat binaries.
 const WRAPPER: u32 = 0x4662_43b1;
+/// Version of the wrapper of a program built with `-rdc=true`. The fat binary is the linked machine code; the list has that of
+/// each translation unit, with its PTX, and ends with a null pointer.
+const LINKED: u32 = 2;
+/// The maximum number of translation units.
+const MOST_UNITS: usize = 1 << 16;
 /// Largest accepted image in bytes; no compiler produces larger ones.
 const LARGEST: usize = 1 << 31;
 
-/// The bytes of an image, whose length follows from its contents.
-fn image_at(mut image: In<u8>) -> Answer<Vec<u8>> {
+/// The images to which a pointer of the program refers: one, or those of all translation units.
+fn images_at(image: In<u8>) -> Answer<Vec<Vec<u8>>> {
     // An image has at least four bytes: a magic number, or the start of a PTX text.
-    if image.cast::<u32>().get()? == WRAPPER {
-        // The wrapper stores the image pointer after two 32-bit numbers.
-        image = image.at(8).cast::<In<u8>>().get()?;
+    if image.cast::<u32>().get()? != WRAPPER {
+        return Ok(vec![image_at(image)?]);
     }
+    // The wrapper stores the image pointer after two 32-bit numbers, and the list after it.
+    let list = image.at(16).cast::<In<In<u8>>>();
+    let list = if image.at(4).cast::<u32>().get()? == LINKED { list.get()? } else { In::none() };
+    let mut images = Vec::new();
+    while !list.is_null() && images.len() < MOST_UNITS {
+        let unit = list.at(images.len()).get()?;
+        if unit.is_null() {
+            break;
+        }
+        images.push(image_at(unit)?);
+    }
+    if images.is_empty() {
+        images.push(image_at(image.at(8).cast::<In<u8>>().get()?)?);
+    }
+    Ok(images)
+}
+
+/// The bytes of an image, whose length follows from its contents.
+fn image_at(image: In<u8>) -> Answer<Vec<u8>> {
     let magic = image.list(4)?;
     let binary = magic == [0x50, 0xed, 0x55, 0xba] || magic == [0x7f, b'E', b'L', b'F'];
     if binary {
@@ -36,8 +60,13 @@ fn image_at(mut image: In<u8>) -> Answer<Vec<u8>> {
     Ok(text)
 }
 
-/// Loads an image into the current context, or as a library without a context; reports errors as text.
-fn load(bytes: &[u8], library: bool, log: Option<&Log>) -> Answer<u64> {
+/// Links images, if there are several, and loads them into the current context as one module, or as a library without a context.
+/// The handle is that of `cuModuleLoadData` or `cuLibraryLoadData`. Errors are reported as text.
+pub fn load_images(images: &[Vec<u8>], library: bool) -> Answer<u64> {
+    load(images, library, None)
+}
+
+fn load(images: &[Vec<u8>], library: bool, log: Option<&Log>) -> Answer<u64> {
     let mut driver = driver();
     let (device, owner) = match (driver.current(), library) {
         (Ok((device, context)), false) => (device, Some(context)),
@@ -45,7 +74,11 @@ fn load(bytes: &[u8], library: bool, log: Option<&Log>) -> Answer<u64> {
         (Err(_), true) => (driver.device(0)?.0, None),
         (Err(error), false) => return Err(error),
     };
-    driver.load(bytes, owner, device).map_err(|(error, sentence)| {
+    let loaded = match images {
+        [only] => driver.load(only, owner, device),
+        images => driver.load_linked(images, owner, device),
+    };
+    loaded.map_err(|(error, sentence)| {
         driver.report.say(&format!("cannot load module: {sentence}"));
         if let Some(log) = log {
             log.write(&sentence);
@@ -82,7 +115,7 @@ api! {
     fn cuModuleLoad => (module: Out<Handle>, path: In<c_char>) {
         let path = path.text()?;
         let bytes = std::fs::read(path).map_err(|_| Error::FILE_NOT_FOUND)?;
-        let loaded = load(&bytes, false, None)?;
+        let loaded = load(&[bytes], false, None)?;
         module.put(handle(loaded))
     }
 }
@@ -90,8 +123,8 @@ api! {
 api! {
     /// Loads a module from memory.
     fn cuModuleLoadData | cuModuleLoadFatBinary => (module: Out<Handle>, image: In<u8>) {
-        let bytes = image_at(image)?;
-        let loaded = load(&bytes, false, None)?;
+        let images = images_at(image)?;
+        let loaded = load(&images, false, None)?;
         module.put(handle(loaded))
     }
 }
@@ -99,9 +132,9 @@ api! {
 api! {
     /// Loads a module from memory, with JIT options.
     fn cuModuleLoadDataEx => (module: Out<Handle>, image: In<u8>, count: u32, options: In<u32>, values: In<Out<c_char>>) {
-        let bytes = image_at(image)?;
+        let images = images_at(image)?;
         let log = log_of(count, options, values)?;
-        let loaded = load(&bytes, false, log.as_ref())?;
+        let loaded = load(&images, false, log.as_ref())?;
         module.put(handle(loaded))
     }
 }
@@ -187,9 +220,9 @@ api! {
 api! {
     /// Loads a library from memory.
     fn cuLibraryLoadData => (library: Out<Handle>, code: In<u8>, jit: In<u32>, values: In<Out<c_char>>, count: u32, _library_options: In<u32>, _library_values: In<Out<c_char>>, _library_count: u32) {
-        let bytes = image_at(code)?;
+        let images = images_at(code)?;
         let log = log_of(count, jit, values)?;
-        let loaded = load(&bytes, true, log.as_ref())?;
+        let loaded = load(&images, true, log.as_ref())?;
         library.put(handle(loaded))
     }
 }
@@ -200,7 +233,7 @@ api! {
         let path = path.text()?;
         let bytes = std::fs::read(path).map_err(|_| Error::FILE_NOT_FOUND)?;
         let log = log_of(count, jit, values)?;
-        let loaded = load(&bytes, true, log.as_ref())?;
+        let loaded = load(&[bytes], true, log.as_ref())?;
         library.put(handle(loaded))
     }
 }

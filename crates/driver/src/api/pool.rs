@@ -96,40 +96,85 @@ api! {
     }
 }
 
+/// The default pool of a device.
+fn default_pool(pool: Out<Handle>, device: c_int) -> Answer {
+    let mut driver = driver();
+    let (index, _) = driver.device(device)?;
+    let found = driver.default_pool(index);
+    pool.put(handle(found))
+}
+
+/// The current pool of a device.
+fn current_pool(pool: Out<Handle>, device: c_int) -> Answer {
+    let mut driver = driver();
+    let (index, visible) = driver.device(device)?;
+    let found = match visible.pool {
+        Some(pool) => pool,
+        None => driver.default_pool(index),
+    };
+    pool.put(handle(found))
+}
+
+/// Sets the current pool of a device.
+fn set_pool(device: c_int, pool: Handle) -> Answer {
+    let mut driver = driver();
+    let (index, _) = driver.device(device)?;
+    let known = driver.pools.get(&number(pool)).is_some_and(|pool| pool.device == index);
+    if !known {
+        return Err(Error::INVALID_VALUE);
+    }
+    driver.devices[index].pool = Some(number(pool));
+    Ok(())
+}
+
+/// The device of a `CUmemLocation` (its type and number), for pinned allocations (1). Pools exist for device memory only.
+fn device_of(location: In<[c_int; 2]>, kind: u32) -> Answer<c_int> {
+    if let ([1, device], 1) = (location.get()?, kind) {
+        return Ok(device);
+    }
+    driver().report.unsupported("memory pools of host and managed memory");
+    Err(Error::NOT_SUPPORTED)
+}
+
 api! {
     /// The default pool of a device.
     fn cuDeviceGetDefaultMemPool => (pool: Out<Handle>, device: c_int) {
-        let mut driver = driver();
-        let (index, _) = driver.device(device)?;
-        let found = driver.default_pool(index);
-        pool.put(handle(found))
+        default_pool(pool, device)
     }
 }
 
 api! {
     /// The current pool of a device.
     fn cuDeviceGetMemPool => (pool: Out<Handle>, device: c_int) {
-        let mut driver = driver();
-        let (index, visible) = driver.device(device)?;
-        let found = match visible.pool {
-            Some(pool) => pool,
-            None => driver.default_pool(index),
-        };
-        pool.put(handle(found))
+        current_pool(pool, device)
     }
 }
 
 api! {
     /// Sets the current pool of a device.
     fn cuDeviceSetMemPool => (device: c_int, pool: Handle) {
-        let mut driver = driver();
-        let (index, _) = driver.device(device)?;
-        let known = driver.pools.get(&number(pool)).is_some_and(|pool| pool.device == index);
-        if !known {
-            return Err(Error::INVALID_VALUE);
-        }
-        driver.devices[index].pool = Some(number(pool));
-        Ok(())
+        set_pool(device, pool)
+    }
+}
+
+api! {
+    /// The default pool of a location.
+    fn cuMemGetDefaultMemPool => (pool: Out<Handle>, location: In<[c_int; 2]>, kind: u32) {
+        default_pool(pool, device_of(location, kind)?)
+    }
+}
+
+api! {
+    /// The current pool of a location.
+    fn cuMemGetMemPool => (pool: Out<Handle>, location: In<[c_int; 2]>, kind: u32) {
+        current_pool(pool, device_of(location, kind)?)
+    }
+}
+
+api! {
+    /// Sets the current pool of a location.
+    fn cuMemSetMemPool => (location: In<[c_int; 2]>, kind: u32, pool: Handle) {
+        set_pool(device_of(location, kind)?, pool)
     }
 }
 

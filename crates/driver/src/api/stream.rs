@@ -171,6 +171,14 @@ api! {
 }
 
 api! {
+    /// Calls a host function. How the stream waits for it makes no difference here.
+    fn cuLaunchHostFunc_v2 | cuLaunchHostFunc_v2_ptsz => (stream: Handle, function: Option<unsafe extern "C" fn(*mut c_void)>, data: *mut c_void, _sync_mode: u32) {
+        let function = function.ok_or(Error::INVALID_VALUE)?;
+        submit(stream, Work::Host(HostCall { function, data: data.expose_provenance() }))
+    }
+}
+
+api! {
     /// Ignored: managed memory is accessible from every stream.
     fn cuStreamAttachMemAsync | cuStreamAttachMemAsync_ptsz => (stream: Handle, _pointer: u64, _length: usize, _flags: u32) {
         submit(stream, Work::Empty)

@@ -11,9 +11,13 @@
 )]
 
 mod arrays;
+mod cooperative;
+mod devices;
+mod exit;
 mod faults;
 mod graphs;
 mod link;
+mod mapping;
 mod memory;
 mod nodes;
 mod program;

@@ -169,3 +169,59 @@ fn memory_can_be_named() {
     assert_eq!(answer!(api::warpproof_name_memory(8, from(chars(&name)))), 1);
     assert_eq!(answer!(api::warpproof_name_memory(memory, api::In::none())), 1);
 }
+
+/// A kernel that adds to a managed variable, and a variable that holds the address of another managed one.
+const MANAGED: &str = "
+.version 8.7
+.target sm_89
+.address_size 64
+.visible .global .attribute(.managed) .align 4 .f32 sum = 0f40400000;
+.visible .global .attribute(.managed) .align 8 .u64 place = generic(sum);
+.visible .entry grow(.param .u64 data, .param .u32 number)
+{
+    .reg .b64 %rd; .reg .f32 %f<2>;
+    ld.global.u64 %rd, [place];
+    ld.f32 %f0, [%rd];
+    add.f32 %f1, %f0, 0f3F800000;
+    st.f32 [%rd], %f1;
+    ret;
+}
+";
+
+#[test]
+fn managed_variables_are_host_memory() {
+    start();
+    let text = std::ffi::CString::new(MANAGED).unwrap();
+    let (mut module, mut grow, mut sum, mut place, mut bytes) = (null(), null(), 0u64, 0u64, 0);
+    ok!(api::cuModuleLoadData(out(&mut module), from(text.as_bytes_with_nul())));
+    let name = |name: &str| std::ffi::CString::new(name).unwrap();
+    ok!(api::cuModuleGetFunction(out(&mut grow), module, from(chars(&name("grow")))));
+    ok!(api::cuModuleGetGlobal_v2(out(&mut sum), out(&mut bytes), module, from(chars(&name("sum")))));
+    assert_eq!(bytes, 4);
+    let pointer: *mut f32 = std::ptr::with_exposed_provenance_mut(usize::try_from(sum).unwrap());
+    // SAFETY: the driver promises that the host can access a managed variable.
+    let value = || unsafe { pointer.read_volatile() };
+    assert_eq!(value(), 3.0, "its initial value");
+    assert_eq!(launch(grow, 1, 0, 0, null()), 0);
+    ok!(api::cuCtxSynchronize());
+    assert_eq!(value(), 4.0);
+    // SAFETY: as above.
+    unsafe { pointer.write_volatile(9.0) };
+    assert_eq!(launch(grow, 1, 0, 0, null()), 0);
+    ok!(api::cuCtxSynchronize());
+    assert_eq!((value(), download(sum, 1)), (10.0, vec![10.0]));
+    // Copies accept its address on either side.
+    ok!(api::cuModuleGetGlobal_v2(out(&mut place), out(&mut bytes), module, from(chars(&name("place")))));
+    let mut read = 0u64;
+    ok!(api::cuMemcpyDtoH_v2(std::ptr::from_mut(&mut read).cast(), place, 8));
+    assert_eq!(read, sum);
+    ok!(api::cuMemcpyHtoD_v2(sum, [1.5f32].as_ptr().cast(), 4));
+    assert_eq!(value(), 1.5);
+    let mut managed = 0u32;
+    ok!(api::cuPointerGetAttribute(out(&mut managed).cast(), 8, sum));
+    assert_eq!(managed, 1);
+    // It lives as long as its module.
+    assert_eq!(answer!(api::cuMemFree_v2(sum)), 1);
+    ok!(api::cuModuleUnload(module));
+    assert_eq!(answer!(api::cuPointerGetAttribute(out(&mut managed).cast(), 8, sum)), 1);
+}

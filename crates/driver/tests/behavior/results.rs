@@ -111,6 +111,13 @@ fn functions_are_found_by_name_and_version() {
     assert_eq!(find("cuGraphInstantiate", 12_000).0, symbol(api::cuGraphInstantiateWithFlags as *const ()));
     assert_eq!(find("cuCtxCreate", 12_050).0, symbol(api::cuCtxCreate_v4 as *const ()));
     assert_eq!(find("cuNothing", 12_000), (0, 1));
+    // The newest version is that of the driver.
+    let mut newest = 0;
+    ok!(api::cuDriverGetVersion(out(&mut newest)));
+    assert!(newest >= 13_000, "{newest}");
+    assert_eq!(find("cuCtxSynchronize", newest).0, symbol(api::cuCtxSynchronize_v2 as *const ()));
+    assert_eq!(find("cuCtxSynchronize", 12_090).0, symbol(api::cuCtxSynchronize as *const ()));
+    assert_eq!(find("cuLaunchHostFunc", newest).0, symbol(api::cuLaunchHostFunc_v2 as *const ()));
     // The function exists only in later versions.
     assert_eq!(find("cuGraphCreate", 9000), (0, 2));
 }

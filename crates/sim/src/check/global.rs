@@ -349,6 +349,7 @@ impl GlobalRace {
         let doubtful = sinks.filter(|sinks| !reads || sinks.doubtful(access.pc));
         let plain = guard.is_none()
             && strong.is_none()
+            && !site.volatile
             && access.kind != AccessKind::Atomic
             && access.bytes.is_multiple_of(4)
             && (!reads || !exact)
@@ -368,6 +369,7 @@ impl GlobalRace {
                 }
             }
             let stamp = stamp(order, who, access.pc, strong);
+            let stamp = if site.volatile { stamp.volatile() } else { stamp };
             let unchanged = access.unchanged >> lane & 1 != 0;
             let touch =
                 Touch { order, block: access.block, stamp, barriers_only, exact, doubtful, unchanged };

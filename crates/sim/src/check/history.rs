@@ -44,10 +44,12 @@ pub(crate) struct Write {
 }
 
 impl Touch<'_> {
-    /// Whether two accesses may be concurrent: both are strong, with a scope that includes both threads.
+    /// Whether two accesses may be concurrent: both are strong, or one is volatile and the other an atomic, with a scope
+    /// that includes both threads.
     fn allowed(&self, other: Stamp, block: u32) -> bool {
-        let narrow = (self.stamp.narrow || other.narrow) && block != self.block;
-        self.stamp.strong && other.strong && !narrow
+        let narrow = (self.stamp.in_block() || other.in_block()) && block != self.block;
+        let both = |one: Stamp, two: Stamp| one.strong && (two.strong || (one.modified && two.is_volatile()));
+        (both(self.stamp, other) || both(other, self.stamp)) && !narrow
     }
 
     fn conflicts(&self, other: Stamp, block: u32) -> bool {
@@ -145,13 +147,13 @@ impl Touch<'_> {
         // The floor covers only writes of this block.
         let seen = |write: Stamp| owner.write == self.block && write.time <= self.order.floor();
         let plain = cell.writer().is_some_and(|(write, _)| !write.strong && !seen(write));
+        let this = Touch { stamp: Stamp { modified: true, ..self.stamp }, ..*self };
         if !plain {
-            return self.write(cell, owner, spill, Write::default());
+            return this.write(cell, owner, spill, Write::default());
         }
         let conflict =
-            self.with_writer(cell, *owner).or_else(|| self.with_readers(cell, spill, *owner, false));
-        let stamp = Stamp { modified: true, ..self.stamp };
-        Touch { stamp, ..*self }.remember_read(cell, owner, spill);
+            this.with_writer(cell, *owner).or_else(|| this.with_readers(cell, spill, *owner, false));
+        this.remember_read(cell, owner, spill);
         conflict
     }
 
@@ -332,11 +334,11 @@ impl Touch<'_> {
             let first = cell.reader().map(|(read, _)| read);
             cell.only_first();
             return first.is_some_and(|read| {
-                read.plain() && !over(owner.read, read.time) && !(raced && self.conflicts(read, owner.read))
+                read.weak() && !over(owner.read, read.time) && !(raced && self.conflicts(read, owner.read))
             });
         };
         spill.change(list, |list| {
-            list.retain(|readers| readers.stamp.plain() && !over(readers.block, readers.stamp.time));
+            list.retain(|readers| readers.stamp.weak() && !over(readers.block, readers.stamp.time));
             if raced {
                 for readers in std::mem::take(list) {
                     let stamps = readers.stamps().filter(|stamp| !self.conflicts(*stamp, readers.block));

@@ -144,16 +144,17 @@ impl SharedRace {
         }
         let sums = access.bytes.is_multiple_of(4)
             && context.replicated.as_ref().is_some_and(|all| all.fused.contains(&access.pc));
-        let rest =
-            if strong.is_none() && !sums { self.quietly(context, order, access) } else { access.lanes };
+        let ordinary = strong.is_none() && !site.volatile && !sums;
+        let rest = if ordinary { self.quietly(context, order, access) } else { access.lanes };
         let mut conflicts = Vec::new();
         for lane in lanes_of(rest) {
             let who = Who::new(access.warp, lane);
             let Ok(address) = u32::try_from(access.addresses.0[lane]) else { continue };
+            let stamp = stamp(order, who, access.pc, strong);
             let touch = Touch {
                 order,
                 block: access.block,
-                stamp: stamp(order, who, access.pc, strong),
+                stamp: if site.volatile { stamp.volatile() } else { stamp },
                 barriers_only: context.sites.barriers_only,
                 exact: !context.sites.barriers_only,
                 doubtful: None,

@@ -26,7 +26,7 @@ const MANY_LANES: u32 = 1 << 28;
 const MANY_WARPS: u32 = 1 << 29;
 /// Flag of a read: the time field holds the number of a list.
 const LISTED: u32 = 1 << 30;
-/// Flag of a read: the readers include an atomic, which also wrote.
+/// Flag of a read: the readers include an atomic, which also wrote. Flag of a write: it is an atomic.
 const MODIFIED: u32 = 1 << 31;
 
 /// Stands for an instruction whose number is too large for a cell.
@@ -41,9 +41,10 @@ pub(crate) struct Stamp {
     pub pc: u32,
     /// Whether it was a strong access.
     pub strong: bool,
-    /// Whether its scope is only the block.
+    /// Whether its scope is only the block. Of an access that is not strong: whether it is volatile (see
+    /// [`Stamp::is_volatile`]), so that both fit into the same bits.
     pub narrow: bool,
-    /// For a read: whether it also wrote, as atomics do.
+    /// Whether it is an atomic: it read and wrote.
     pub modified: bool,
 }
 
@@ -68,14 +69,38 @@ impl Stamp {
     }
 
     /// Whether it is neither strong nor an atomic.
-    pub(crate) fn plain(self) -> bool {
+    pub(crate) fn weak(self) -> bool {
         !self.strong && !self.modified
+    }
+
+    /// Whether it is neither strong nor an atomic nor volatile.
+    pub(crate) fn plain(self) -> bool {
+        self.weak() && !self.narrow
+    }
+
+    /// The same access as a volatile load that does not poll.
+    pub(crate) fn volatile(self) -> Stamp {
+        Stamp { strong: false, narrow: true, ..self }
+    }
+
+    /// Whether it is a volatile load that does not poll: it may be concurrent with atomics, but not with stores.
+    pub(crate) fn is_volatile(self) -> bool {
+        !self.strong && self.narrow
+    }
+
+    /// Whether its scope is the block.
+    pub(crate) fn in_block(self) -> bool {
+        self.strong && self.narrow
     }
 
     /// Whether this read can replace `earlier`, a read ordered before it: every access that conflicts with `earlier`
     /// also conflicts with this one.
     pub(crate) fn replaces(self, earlier: Stamp) -> bool {
-        let weaker = !self.strong || (earlier.strong && (self.narrow || !earlier.narrow));
+        let weaker = if self.is_volatile() {
+            earlier.is_volatile() || (earlier.strong && !earlier.narrow)
+        } else {
+            !self.strong || (earlier.strong && (self.narrow || !earlier.narrow))
+        };
         weaker && (self.modified || !earlier.modified)
     }
 }
@@ -159,7 +184,7 @@ impl Cell {
             self.read = stamp;
             return Quiet::Yes;
         }
-        if self.read & (LISTED | MODIFIED | STRONG) != 0 {
+        if self.read & (LISTED | MODIFIED | STRONG | NARROW) != 0 {
             return Quiet::No;
         }
         let differs = (self.read ^ stamp) & ((1 << THREAD_BITS) - 1);
@@ -230,12 +255,12 @@ impl Cell {
     /// A write that keeps the earlier reads.
     pub(crate) fn add_write(&mut self, stamp: Stamp) {
         self.write_time = stamp.time;
-        self.write = Stamp { modified: false, ..stamp }.bits();
+        self.write = stamp.bits();
     }
 
     pub(crate) fn set_write(&mut self, stamp: Stamp, pending: bool) {
         self.write_time = stamp.time;
-        self.write = Stamp { modified: false, ..stamp }.bits() | if pending { PENDING } else { 0 };
+        self.write = stamp.bits() | if pending { PENDING } else { 0 };
         self.read_time = 0;
         self.read = 0;
     }

@@ -55,6 +55,8 @@ pub(crate) enum Kind {
 pub(crate) struct Site {
     pub kind: Kind,
     pub ordering: Ordering,
+    /// A volatile load that does not poll: weak, except that it may be concurrent with atomics.
+    pub volatile: bool,
 }
 
 /// The instructions of a program by number.
@@ -93,6 +95,7 @@ impl Sites {
             let polls = || polled.iter().any(|other| values.same_address(pc, *other));
             if load.is_some_and(|load| load.semantics == Semantics::Volatile) && !polls() {
                 site.ordering = Ordering::WEAK;
+                site.volatile = true;
             }
             if load.is_some() && site.kind == Kind::Other && site.ordering == Ordering::WEAK {
                 site.ordering.strong = guesses(program, pc, &swaps, &values);
@@ -130,7 +133,11 @@ impl Sites {
 
     /// An instruction by its number.
     pub(crate) fn get(&self, pc: u32) -> Site {
-        self.list.get(at(pc)).copied().unwrap_or(Site { kind: Kind::Other, ordering: Ordering::WEAK })
+        self.list.get(at(pc)).copied().unwrap_or(Site {
+            kind: Kind::Other,
+            ordering: Ordering::WEAK,
+            volatile: false,
+        })
     }
 }
 
@@ -241,7 +248,8 @@ impl Site {
             (.., Some(Memory { read_only: true, .. })) => Kind::ReadOnly,
             (Some(Fence::Proxy) | None, Copies::None | Copies::Arrive, _) => Kind::Other,
         };
-        Site { kind, ordering: effects.memory.map_or(Ordering::WEAK, |memory| Ordering::of(&memory)) }
+        let ordering = effects.memory.map_or(Ordering::WEAK, |memory| Ordering::of(&memory));
+        Site { kind, ordering, volatile: false }
     }
 }
 

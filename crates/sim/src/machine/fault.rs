@@ -34,6 +34,21 @@ impl Warp<'_, '_> {
                 let name = &self.global.heap().allocation(i).name;
                 (StopKind::Bounds, format!("{place}: allocation `{name}` was freed"))
             }
+            FaultKind::Hidden(i) => {
+                let name = &self.global.heap().allocation(i).name;
+                let sentence = format!("{place}: the device has no access to allocation `{name}`");
+                help = Some(
+                    "enable access before the launch: cudaDeviceEnablePeerAccess or cuCtxEnablePeerAccess for memory of \
+                     another device, cuMemSetAccess for mapped memory"
+                        .to_owned(),
+                );
+                (StopKind::Bounds, sentence)
+            }
+            FaultKind::Unmapped => {
+                help =
+                    Some("map memory there with cuMemMap, and enable access with cuMemSetAccess".to_owned());
+                (StopKind::Bounds, format!("{place}: the address is reserved, but no memory is mapped there"))
+            }
             FaultKind::Misaligned(align) => {
                 (StopKind::Alignment, format!("{place}: not a multiple of {align}"))
             }

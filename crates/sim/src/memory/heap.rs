@@ -66,7 +66,20 @@ pub struct Allocation {
     /// The contents; empty after a free.
     pub bytes: Bytes,
     size: u64,
-    freed: bool,
+    state: State,
+    /// Whether it is mapped into a reserved range, so that it may touch the next allocation.
+    mapped: bool,
+}
+
+/// Whether an allocation can be accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It can.
+    Live,
+    /// It exists, but the device has no access to it.
+    Hidden,
+    /// It was freed.
+    Freed,
 }
 
 impl Allocation {
@@ -77,7 +90,7 @@ impl Allocation {
 
     /// Whether it was freed.
     pub fn is_freed(&self) -> bool {
-        self.freed
+        self.state == State::Freed
     }
 }
 
@@ -91,6 +104,8 @@ pub struct Heap {
     used: u64,
     limit: u64,
     pub(super) images: Images,
+    /// Reserved ranges, first address and size, in the order of their addresses.
+    reserved: Vec<(u64, u64)>,
 }
 
 /// Device memory that cannot be allocated, freed, written or read.
@@ -169,13 +184,14 @@ impl Heap {
             used: 0,
             limit,
             images: Images::default(),
+            reserved: Vec::new(),
         }
     }
 
     /// Allocates `size` zeroed bytes and returns their address.
     pub fn allocate(&mut self, name: &str, size: u64) -> Result<u64, HeapError> {
         let base = self.next;
-        self.insert(name, base, size)?;
+        self.place(name, base, size)?;
         self.next = (base + size + GUARD).next_multiple_of(ALIGN);
         Ok(base)
     }
@@ -183,12 +199,13 @@ impl Heap {
     /// As [`allocate`](Self::allocate), for the texels of an array: at an address that no pointer of the program is near.
     pub fn allocate_array(&mut self, name: &str, size: u64) -> Result<u64, HeapError> {
         let base = self.next_array;
-        self.insert(name, base, size)?;
+        self.place(name, base, size)?;
         self.next_array = (base + size + GUARD).next_multiple_of(ALIGN);
         Ok(base)
     }
 
-    fn insert(&mut self, name: &str, base: u64, size: u64) -> Result<(), HeapError> {
+    /// Adds an allocation of `size` zeroed bytes.
+    fn place(&mut self, name: &str, base: u64, size: u64) -> Result<(), HeapError> {
         let fits = self.used.checked_add(size).is_some_and(|total| total <= self.limit);
         let (Ok(length), true) = (usize::try_from(size), fits) else {
             return Err(HeapError::OutOfMemory { asked: size, used: self.used, limit: self.limit });
@@ -197,11 +214,125 @@ impl Heap {
             return Err(HeapError::TooMany);
         }
         self.used += size;
-        // The end of the heap's own memory, ignoring lent memory after it.
-        let place = self.allocations.partition_point(|a| a.base < base);
-        let bytes = Bytes::Owned(vec![0; length]);
-        self.allocations.insert(place, Allocation { base, name: name.to_owned(), bytes, size, freed: false });
+        self.insert(name, base, Bytes::Owned(vec![0; length]), size);
         Ok(())
+    }
+
+    /// Adds an allocation in the order of addresses.
+    fn insert(&mut self, name: &str, base: u64, bytes: Bytes, size: u64) -> &mut Allocation {
+        let place = self.allocations.partition_point(|a| a.base < base);
+        let (name, state) = (name.to_owned(), State::Live);
+        self.allocations.insert(place, Allocation { base, name, bytes, size, state, mapped: false });
+        &mut self.allocations[place]
+    }
+
+    /// Reserves addresses without memory, below `highest`. An access to them is a fault until memory is mapped there.
+    pub fn reserve(&mut self, size: u64, alignment: u64, highest: u64) -> Result<u64, HeapError> {
+        let full = HeapError::OutOfMemory { asked: size, used: self.used, limit: self.limit };
+        let base = self.next.checked_next_multiple_of(alignment.max(ALIGN)).ok_or(full.clone())?;
+        let end = base.checked_add(size).filter(|end| *end <= highest).ok_or(full)?;
+        if self.reserved.len() >= MOST {
+            return Err(HeapError::TooMany);
+        }
+        self.next = (end + GUARD).next_multiple_of(ALIGN);
+        self.reserved.push((base, size));
+        Ok(base)
+    }
+
+    /// Ends the reservation at this first address.
+    pub fn unreserve(&mut self, base: u64) {
+        self.reserved.retain(|(other, _)| *other != base);
+    }
+
+    /// Maps memory with contents into a reserved range. Returns the contents if they cannot be mapped.
+    pub fn map(&mut self, name: &str, base: u64, contents: Vec<u8>) -> Result<(), (HeapError, Vec<u8>)> {
+        let size = u64::try_from(contents.len()).unwrap_or(u64::MAX);
+        let end = base.saturating_add(size);
+        let error = if !self.reserved.iter().any(|(from, length)| *from <= base && end <= from + length) {
+            Some(HeapError::NotAllocated(base))
+        } else if self.allocations.iter().any(|a| a.base < end && base < a.base.saturating_add(a.size)) {
+            Some(HeapError::Overlap(base))
+        } else {
+            (self.allocations.len() >= MOST).then_some(HeapError::TooMany)
+        };
+        if let Some(error) = error {
+            return Err((error, contents));
+        }
+        self.used = self.used.saturating_add(size);
+        self.insert(name, base, Bytes::Owned(contents), size).mapped = true;
+        Ok(())
+    }
+
+    /// Ends the mapping at this first address and returns its contents.
+    pub fn unmap(&mut self, base: u64) -> Option<Vec<u8>> {
+        let index =
+            self.find(base).filter(|i| self.allocations[*i].base == base && self.allocations[*i].mapped)?;
+        let allocation = self.allocations.remove(index);
+        self.used = self.used.saturating_sub(allocation.size);
+        match allocation.bytes {
+            Bytes::Owned(bytes) => Some(bytes),
+            Bytes::Lent(_) | Bytes::Away => None,
+        }
+    }
+
+    /// Sets whether the device has no access to the allocation at this first address.
+    pub fn hide(&mut self, base: u64, hidden: bool) {
+        let found = self.find(base).and_then(|i| self.allocations.get_mut(i));
+        if let Some(allocation) = found.filter(|a| a.base == base && !a.is_freed()) {
+            allocation.state = if hidden { State::Hidden } else { State::Live };
+        }
+    }
+
+    /// The bytes from `address` up to the end of its allocation, at most `length`; all of them, unless the allocation is mapped and
+    /// the range may continue in the next one.
+    fn stretch(&self, address: u64, length: u64) -> u64 {
+        let found = self.find(address).map(|i| &self.allocations[i]);
+        match found.filter(|a| a.mapped && address - a.base < a.size) {
+            Some(allocation) => length.min(allocation.size - (address - allocation.base)),
+            None => length,
+        }
+    }
+
+    /// As [`read`](Self::read), also across mappings that follow each other.
+    pub fn read_across(&self, address: u64, length: usize) -> Result<Vec<u8>, Fault> {
+        let mut bytes = Vec::new();
+        let mut at = address;
+        while bytes.len() < length {
+            let left = u64::try_from(length - bytes.len()).unwrap_or(u64::MAX);
+            let piece = usize::try_from(self.stretch(at, left)).unwrap_or(usize::MAX);
+            bytes.extend_from_slice(self.read(at, piece)?);
+            at = at.saturating_add(u64::try_from(piece).unwrap_or(u64::MAX));
+        }
+        Ok(bytes)
+    }
+
+    /// As [`write`](Self::write), also across mappings that follow each other. Writes nothing if a part is not mapped.
+    pub fn write_across(&mut self, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+        self.locate_across(address, u64::try_from(bytes.len()).unwrap_or(u64::MAX))?;
+        let (mut at, mut rest) = (address, bytes);
+        while !rest.is_empty() {
+            let left = u64::try_from(rest.len()).unwrap_or(u64::MAX);
+            let piece = usize::try_from(self.stretch(at, left)).unwrap_or(usize::MAX);
+            let (now, later) = rest.split_at(piece.min(rest.len()));
+            self.write(at, now)?;
+            at = at.saturating_add(u64::try_from(now.len()).unwrap_or(u64::MAX));
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Whether all of `address .. address + length` can be accessed, also across mappings that follow each other.
+    pub fn locate_across(&self, address: u64, length: u64) -> Result<(), Fault> {
+        let (mut at, mut left) = (address, length);
+        loop {
+            let piece = self.stretch(at, left);
+            self.locate(at, piece)?;
+            left -= piece;
+            if left == 0 {
+                return Ok(());
+            }
+            at = at.saturating_add(piece);
+        }
     }
 
     /// Gives the allocation that contains an address a name for reports. Returns whether there is one.
@@ -218,16 +349,14 @@ impl Heap {
     pub fn lend(&mut self, name: &str, base: u64, size: u64) -> Result<(), HeapError> {
         let end = base.checked_add(size).ok_or(HeapError::NotAllocated(base))?;
         let overlaps = |a: &Allocation| a.base < end && base < a.base.saturating_add(a.size);
-        if self.allocations.iter().any(|a| !a.freed && overlaps(a)) {
+        if self.allocations.iter().any(|a| !a.is_freed() && overlaps(a)) {
             return Err(HeapError::Overlap(base));
         }
-        self.allocations.retain(|a| !(a.freed && overlaps(a)));
+        self.allocations.retain(|a| !(a.is_freed() && overlaps(a)));
         if self.allocations.len() >= MOST {
             return Err(HeapError::TooMany);
         }
-        let place = self.allocations.partition_point(|a| a.base < base);
-        let bytes = Bytes::Away;
-        self.allocations.insert(place, Allocation { base, name: name.to_owned(), bytes, size, freed: false });
+        self.insert(name, base, Bytes::Away, size);
         Ok(())
     }
 
@@ -236,7 +365,7 @@ impl Heap {
         let known = self.find(base).and_then(|i| self.allocations.get_mut(i));
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         let fits = |a: &&mut Allocation| {
-            a.base == base && !a.freed && !matches!(a.bytes, Bytes::Owned(_)) && a.size == length
+            a.base == base && !a.is_freed() && !matches!(a.bytes, Bytes::Owned(_)) && a.size == length
         };
         known.filter(fits).ok_or(HeapError::NotAllocated(base))?.bytes = Bytes::Lent(bytes);
         Ok(())
@@ -251,10 +380,10 @@ impl Heap {
 
     /// Forgets all freed allocations except the last `keep`: remembering them improves reports and takes memory.
     pub fn forget(&mut self, keep: usize) {
-        let freed = self.allocations.iter().filter(|a| a.freed).count();
+        let freed = self.allocations.iter().filter(|a| a.is_freed()).count();
         let mut excess = freed.saturating_sub(keep);
         self.allocations.retain(|a| {
-            let drop = a.freed && excess > 0;
+            let drop = a.is_freed() && excess > 0;
             excess -= usize::from(drop);
             !drop
         });
@@ -270,7 +399,7 @@ impl Heap {
         }
         *self = before.clone();
         for (base, bytes) in lent {
-            let known = self.allocations.iter_mut().find(|a| a.base == base && !a.freed);
+            let known = self.allocations.iter_mut().find(|a| a.base == base && !a.is_freed());
             if let Some(allocation) = known.filter(|a| a.bytes.len() == bytes.len()) {
                 bytes.copy_from_slice(&allocation.bytes);
                 allocation.bytes = Bytes::Lent(bytes);
@@ -280,11 +409,13 @@ impl Heap {
 
     /// Frees the allocation that starts at `address`; its address range is never used again.
     pub fn free(&mut self, address: u64) -> Result<(), HeapError> {
-        let found =
-            self.find(address).filter(|&i| self.allocations[i].base == address && !self.allocations[i].freed);
+        let found = self.find(address).filter(|&i| {
+            let a = &self.allocations[i];
+            a.base == address && !a.is_freed() && !a.mapped
+        });
         let index = found.ok_or(HeapError::NotAllocated(address))?;
         let allocation = &mut self.allocations[index];
-        allocation.freed = true;
+        allocation.state = State::Freed;
         let bytes = std::mem::replace(&mut allocation.bytes, Bytes::Owned(Vec::new()));
         if matches!(bytes, Bytes::Owned(_)) {
             self.used -= allocation.size;
@@ -321,7 +452,7 @@ impl Heap {
     pub fn locate(&self, address: u64, length: u64) -> Result<usize, Fault> {
         if let Some(i) = self.find(address) {
             let a = &self.allocations[i];
-            if !a.freed && address - a.base <= a.size && length <= a.size - (address - a.base) {
+            if a.state == State::Live && address - a.base <= a.size && length <= a.size - (address - a.base) {
                 return Ok(i);
             }
         }
@@ -331,16 +462,21 @@ impl Heap {
     #[cold]
     fn explain(&self, address: u64) -> Fault {
         let before = self.find(address);
+        let outside = || FaultKind::OutOfBounds { nearest: self.nearest(address, before), size: None };
         let kind = match before {
             // It may also be before the first allocation: an address below zero wraps around.
             _ if !(GUARD..=u64::MAX - GUARD).contains(&address) => FaultKind::Null,
-            Some(i)
-                if self.allocations[i].freed
-                    && address - self.allocations[i].base < self.allocations[i].size =>
-            {
-                FaultKind::Freed(i)
+            Some(i) if address - self.allocations[i].base < self.allocations[i].size => {
+                match self.allocations[i].state {
+                    State::Freed => FaultKind::Freed(i),
+                    State::Hidden => FaultKind::Hidden(i),
+                    State::Live => outside(),
+                }
             }
-            _ => FaultKind::OutOfBounds { nearest: self.nearest(address, before), size: None },
+            _ if self.reserved.iter().any(|(base, size)| (*base..base + size).contains(&address)) => {
+                FaultKind::Unmapped
+            }
+            _ => outside(),
         };
         Fault { space: Space::Global, address, kind }
     }
@@ -395,6 +531,38 @@ mod tests {
         assert!(heap.name(base + 8, "x"));
         assert_eq!(heap.allocation(heap.locate(base, 16).unwrap()).name, "x");
         assert!(!heap.name(base - 8, "y"));
+    }
+
+    #[test]
+    fn memory_is_mapped_into_reserved_addresses_and_keeps_its_contents() {
+        let mut heap = Heap::at(0x1000_0000, 1 << 20);
+        let range = heap.reserve(4 * 4096, 1 << 20, 1 << 40).unwrap();
+        assert!(range.is_multiple_of(1 << 20));
+        assert!(heap.reserve(1 << 40, 4096, 1 << 40).is_err());
+        assert_eq!(heap.locate(range + 8, 4).unwrap_err().kind, FaultKind::Unmapped);
+        assert!(heap.map("outside", range + 3 * 4096, vec![0; 8192]).is_err());
+        heap.map("first", range, vec![1; 4096]).unwrap();
+        heap.map("second", range + 4096, vec![2; 4096]).unwrap();
+        assert!(heap.map("again", range + 4096, vec![3; 4096]).is_err());
+        // Two mappings are one range for copies, and two for kernels.
+        assert_eq!(heap.read_across(range + 4094, 4).unwrap(), [1, 1, 2, 2]);
+        heap.write_across(range + 4095, &[7, 8]).unwrap();
+        assert_eq!(heap.read_across(range + 4094, 4).unwrap(), [1, 7, 8, 2]);
+        assert!(
+            heap.read_across(range + 8190, 4).is_err() && heap.write_across(range + 8190, &[0; 4]).is_err()
+        );
+        assert_eq!(heap.read_across(range + 8190, 2).unwrap(), [2, 2]);
+        heap.hide(range, true);
+        assert_eq!(heap.locate(range, 4).unwrap_err().kind, FaultKind::Hidden(0));
+        heap.hide(range, false);
+        assert!(heap.free(range).is_err());
+        let used = heap.used();
+        let contents = heap.unmap(range).unwrap();
+        assert_eq!((contents[4095], contents.len(), heap.used()), (7, 4096, used - 4096));
+        assert!(heap.unmap(range).is_none());
+        assert_eq!(heap.locate(range, 4).unwrap_err().kind, FaultKind::Unmapped);
+        heap.unreserve(range);
+        assert!(matches!(heap.locate(range, 4).unwrap_err().kind, FaultKind::OutOfBounds { .. }));
     }
 
     #[test]

@@ -112,6 +112,10 @@ pub enum FaultKind {
     },
     /// The allocation was freed.
     Freed(usize),
+    /// The device has no access to the allocation.
+    Hidden(usize),
+    /// The address is reserved, but no memory is mapped there.
+    Unmapped,
     /// The address is not a multiple of the access size.
     Misaligned(u32),
     /// A store to memory that kernels may only read.

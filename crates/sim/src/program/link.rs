@@ -170,8 +170,11 @@ fn input(sentence: impl Into<String>) -> Box<Stop> {
     Box::new(Stop::general(Blame::Input, StopKind::Malformed, sentence))
 }
 
+/// Provides the memory of a managed variable, given its name and size: memory that the host accesses at the same address.
+pub type Managed<'a> = dyn FnMut(&mut Heap, &str, u64) -> Result<u64, HeapError> + 'a;
+
 /// Assigns an address and an initial value to every module-level variable.
-pub fn link(text: &str, heap: &mut Heap) -> Result<Linked, Box<Stop>> {
+pub fn link(text: &str, heap: &mut Heap, managed: &mut Managed<'_>) -> Result<Linked, Box<Stop>> {
     let (module, errors) = ptx::parse(text);
     if let Some(error) = errors.first() {
         let position = ptx::LineIndex::new(text).position(error.span.start);
@@ -227,7 +230,7 @@ pub fn link(text: &str, heap: &mut Heap) -> Result<Linked, Box<Stop>> {
     let mut values = Vec::new();
     for variable in module.variables() {
         for name in &variable.names {
-            let placed = place(&mut linked, heap, variable, name).map_err(|mut stop| {
+            let placed = place(&mut linked, heap, variable, name, managed).map_err(|mut stop| {
                 stop.sentence = format!("variable `{}`: {}", name.name, stop.sentence);
                 stop
             })?;
@@ -273,6 +276,7 @@ fn place(
     heap: &mut Heap,
     variable: &ptx::Variable<'_>,
     name: &ptx::Declarator<'_>,
+    managed: &mut Managed<'_>,
 ) -> Result<Option<Symbol>, Box<Stop>> {
     if matches!(variable.ty, "texref" | "surfref" | "samplerref") {
         // A valid declaration, but unsupported; an instruction that uses it stops as unsupported.
@@ -290,11 +294,15 @@ fn place(
                 return Ok(None);
             }
             let size = size.unwrap_or(initial * element);
-            let address = heap.allocate(name.name, size).map_err(|e: HeapError| {
+            let is_managed = variable.attributes.iter().any(|attribute| attribute.name == "managed");
+            let address =
+                if is_managed { managed(heap, name.name, size) } else { heap.allocate(name.name, size) };
+            let address = address.map_err(|e: HeapError| {
                 Box::new(Stop::general(Blame::Limit, StopKind::Limit, e.to_string()))
             })?;
             Symbol::Global { address, size }
         }
+        ptx::Space::Const if variable.linkage == Some(ptx::Linkage::Extern) => return Ok(None),
         ptx::Space::Const => {
             let size = size.unwrap_or(initial * element);
             let offset =

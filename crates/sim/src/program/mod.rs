@@ -12,7 +12,7 @@ mod time;
 mod values;
 
 pub use decode::decode;
-pub use link::{ConstantBank, Linked, Parameter, Symbol, link};
+pub use link::{ConstantBank, Linked, Managed, Parameter, Symbol, link};
 pub use special::{RESERVED_SHARED, Special, SpecialKind};
 pub(crate) use time::TimeRows;
 pub(crate) use values::Values;

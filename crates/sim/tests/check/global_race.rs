@@ -222,3 +222,18 @@ fn a_read_without_effect_replaces_an_earlier_one_without_further_sinks() {
     assert_eq!(least("p2"), Some(Severity::Error));
     assert_eq!(least("p1"), Some(Severity::Note));
 }
+
+#[test]
+fn a_volatile_read_may_be_concurrent_with_atomics_but_not_with_stores() {
+    let read = "ld.volatile.global.u32 %r1, [%out]; mad.wide.u32 %d1, %cta, 1024, %to; st.global.u32 [%d1+1024], %r1;";
+    let swap = "atom.global.cas.b32 %r2, [%out], 5, 6;";
+    // Both orders of the two instructions.
+    for body in [format!("{read}\n{swap}"), format!("{swap}\n{read}")] {
+        assert_eq!(found(&races(&body)), [], "{body}");
+        // An ordinary read, and an ordinary store of the same address.
+        assert!(!found(&races(&body.replace(".volatile", ""))).is_empty());
+        assert!(!found(&races(&body.replace(swap, "st.global.u32 [%out], %t;"))).is_empty());
+        // Atomics of block scope do not include the threads of the other block.
+        assert!(!found(&races(&body.replace("atom.global", "atom.cta.global"))).is_empty());
+    }
+}

@@ -142,3 +142,25 @@ fn a_write_races_with_the_second_reader() {
     assert_eq!(races(block, 40, warp), [Severity::Error]);
     assert_eq!(races(warp, 1, warp), []);
 }
+
+#[test]
+fn a_volatile_read_may_be_concurrent_with_atomics_but_not_with_stores() {
+    let read = "ld.volatile.shared.u32 %r2, [%r0]; st.shared.u32 [%r3], %r2;";
+    let swap = "atom.shared.cas.b32 %r4, [%r0], 5, 6;";
+    let start = "shl.b32 %r3, %r1, 2; add.u32 %r3, %r3, %r0; add.u32 %r3, %r3, 64;";
+    let of = |body: &str| severities("tile", &format!("{start}\n{body}"), 64, Order::Forward);
+    // Both orders of the two instructions.
+    for body in [format!("{read}\n{swap}"), format!("{swap}\n{read}")] {
+        assert_eq!(of(&body), [], "{body}");
+        // An ordinary read, also next to a volatile one, and a store instead of the atomic.
+        let ordinary = read.replace(".volatile", "");
+        assert_eq!(of(&body.replace(".volatile", "")), [Severity::Error]);
+        assert_eq!(of(&body.replace(read, &format!("{read} {ordinary}"))), [Severity::Error]);
+        assert_eq!(of(&body.replace(read, &format!("{ordinary} {read}"))), [Severity::Error]);
+        assert_eq!(of(&body.replace(swap, "st.shared.u32 [%r0], %r1;")).last(), Some(&Severity::Error));
+        assert_eq!(
+            of(&body.replace(swap, "st.volatile.shared.u32 [%r0], %r1;")).last(),
+            Some(&Severity::Error)
+        );
+    }
+}
