@@ -38,7 +38,8 @@ pub fn run(tool: &str, version: &str, rules: &[Value], results: &[Value], more: 
 
 /// The classes of findings in kernels as rules.
 pub fn rules() -> Vec<Value> {
-    let kernel = |class: Class| rule(class.name(), &format!("{class:?}"), class.summary(), class.explanation());
+    let kernel =
+        |class: Class| rule(class.name(), &format!("{class:?}"), class.summary(), class.explanation());
     Class::ALL.into_iter().map(kernel).collect()
 }
 

@@ -53,12 +53,8 @@ impl Image {
         let sections = table(&file, at, size, count, 64)?;
         let names = sections.get(usize::from(u16_at(&header, 62)?)).and_then(|entry| contents(&file, entry));
         let names = names.unwrap_or_default();
-        let mut image = Image {
-            segments,
-            functions: Vec::new(),
-            tables: Tables::default(),
-            known: RefCell::default(),
-        };
+        let mut image =
+            Image { segments, functions: Vec::new(), tables: Tables::default(), known: RefCell::default() };
         for section in &sections {
             let name = string_at(&names, u64::from(u32_at(section, 0)?)).unwrap_or_default();
             let place = match (name.as_str(), u32_at(section, 4)?) {
@@ -83,7 +79,8 @@ impl Image {
 
     /// The address in the file's own numbering of a byte of the file.
     pub fn address_of(&self, offset: u64) -> Option<u64> {
-        let holds = |segment: &&[u64; 3]| offset.checked_sub(segment[0]).is_some_and(|skip| skip < segment[1]);
+        let holds =
+            |segment: &&[u64; 3]| offset.checked_sub(segment[0]).is_some_and(|skip| skip < segment[1]);
         let [start, _, address] = self.segments.iter().find(holds)?;
         address.checked_add(offset - start)
     }
@@ -315,7 +312,9 @@ impl Tables {
                     break;
                 }
                 let folder = header.uleb()?;
-                (header.uleb()?, header.uleb()?);
+                // Time and size of the file.
+                header.uleb()?;
+                header.uleb()?;
                 files.push((name, folder));
             }
         }

@@ -11,6 +11,7 @@ use warpproof_sim::memory::HeapError;
 use crate::abi::{Answer, Error};
 use crate::driver::Driver;
 use crate::host;
+use crate::site::Site;
 
 /// Number of freed allocations that reports can still name.
 const REMEMBERED: usize = 4096;
@@ -58,6 +59,8 @@ pub struct Allocation {
     pub name: Option<String>,
     /// For memory of a graph's allocation node: whether it is allocated now. It is reserved as long as the node exists.
     pub live: Option<bool>,
+    /// Where the program allocated it.
+    pub site: Site,
 }
 
 /// A memory pool.
@@ -181,7 +184,9 @@ impl Driver {
             attached: false,
             name: None,
             live: None,
+            site: Site::here(),
         };
+        self.freed.reused(base, size);
         self.memory.entry(base).insert_entry(allocation).into_mut()
     }
 
@@ -256,8 +261,14 @@ impl Driver {
     pub fn free_memory(&mut self, base: u64, kinds: &[Kind]) -> Answer {
         let kind = self.memory.get(&base).map(|a| a.kind);
         if kind.is_none_or(|kind| !kinds.contains(&kind)) {
+            self.report_free(base, kinds);
             return Err(Error::INVALID_VALUE);
         }
+        if kinds.contains(&Kind::Device) {
+            // This free waits for all work.
+            self.order.host_waits_for_all();
+        }
+        self.report_free_in_use(base);
         self.end_memory(base)
     }
 
@@ -318,6 +329,7 @@ impl Driver {
     /// Frees memory of any kind.
     pub fn release_memory(&mut self, base: u64) -> Answer {
         let Some(allocation) = self.memory.remove(&base) else { return Err(Error::INVALID_VALUE) };
+        self.freed.add(base, &allocation, Site::here());
         self.gpu.memory().free(allocation.lent).map_err(|_| Error::INVALID_VALUE)?;
         match allocation.kind {
             Kind::Device => {

@@ -287,6 +287,7 @@ impl Driver {
             attached: false,
             name: None,
             live: None,
+            site: crate::site::Site::default(),
         };
         Some((base, allocation))
     }

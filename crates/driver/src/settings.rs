@@ -19,6 +19,17 @@ pub enum Format {
     Quiet,
 }
 
+/// Whether memory that is never freed is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaks {
+    /// No.
+    Off,
+    /// As a warning.
+    Warn,
+    /// As an error.
+    Error,
+}
+
 /// The settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -42,6 +53,8 @@ pub struct Settings {
     pub model_clock: bool,
     /// `CUDA_LAUNCH_BLOCKING`: launches return their own errors.
     pub blocking: bool,
+    /// `WARPPROOF_LEAKS`: `off`, `warn` or `error`; the default is `warn`, and `off` in a Python interpreter.
+    pub leaks: Option<Leaks>,
     /// Messages about invalid settings.
     pub doubts: Vec<String>,
 }
@@ -118,6 +131,12 @@ impl Settings {
         let model_clock = word("WARPPROOF_CLOCK", &["issue", "model"]) == "model";
         let on = |text: String| matches!(text.as_str(), "1" | "true" | "yes" | "on");
         let fail = on(word("WARPPROOF_FAIL", &["0", "1", "true", "false", "yes", "no", "on", "off"]));
+        let leaks = match word("WARPPROOF_LEAKS", &["off", "warn", "error"]).as_str() {
+            "off" => Some(Leaks::Off),
+            "warn" => Some(Leaks::Warn),
+            "error" => Some(Leaks::Error),
+            _ => None,
+        };
         doubts.append(&mut later);
         Settings {
             devices,
@@ -130,6 +149,7 @@ impl Settings {
             instructions,
             model_clock,
             blocking: get("CUDA_LAUNCH_BLOCKING").is_some_and(|text| text.trim() == "1"),
+            leaks,
             doubts,
         }
     }

@@ -61,9 +61,16 @@ unsafe extern "C" fn step(context: *mut c_void, walk: *mut c_void) -> c_int {
     CONTINUE
 }
 
+/// An address in this library.
+fn inside() -> usize {
+    let step: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int = step;
+    #[expect(clippy::as_conversions, reason = "a function's address has no other conversion")]
+    (step as *const ()).addr()
+}
+
 /// Where this library is loaded.
 static OWN: LazyLock<Range<usize>> = LazyLock::new(|| {
-    let inside = (step as *const ()).addr();
+    let inside = inside();
     let maps = maps();
     let Some(own) = maps.iter().find(|map| map.range.contains(&inside)) else { return 0..0 };
     let mine = maps.iter().filter(|map| map.path == own.path);
@@ -200,7 +207,7 @@ mod tests {
 
     #[test]
     fn the_library_knows_where_it_is() {
-        assert!(OWN.contains(&(step as *const ()).addr()));
+        assert!(OWN.contains(&inside()));
         assert!(!of_program("/usr/lib/libcudart.so.12") && of_program("/home/me/program"));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use warpproof_model::bound::bounds;
 use warpproof_model::{Device, Usage, work};
-use warpproof_sim::check::{Finding, Settings as CheckSettings, Severity};
+use warpproof_sim::check::{Finding, Settings as CheckSettings, Severity, Touched};
 use warpproof_sim::count::CountSettings;
 use warpproof_sim::{Blame, Launch, SharedDevice, Stop, StopKind};
 
@@ -14,6 +14,9 @@ use crate::abi::{Answer, Error};
 use crate::clock;
 use crate::driver::{self, Driver, Guard, after_earlier, ended};
 use crate::memory::{Kind, Memcpy, Memset};
+use crate::order::Started;
+use crate::report::Origin;
+use crate::site::Site;
 use crate::stream::Target;
 
 /// A requested launch.
@@ -163,6 +166,8 @@ fn launch(mut driver: Guard, target: Target, call: &LaunchCall) -> (Guard, Answe
         Ok(job) => job,
         Err(error) => return (driver, Err(error)),
     };
+    let site = Site::here();
+    let started = driver.start_operation(target, site);
     driver.running.push(target);
     let attached = driver.attach();
     drop(driver);
@@ -177,7 +182,7 @@ fn launch(mut driver: Guard, target: Target, call: &LaunchCall) -> (Guard, Answe
     }
     ended();
     let answer = match done {
-        Ok(done) => driver.complete(target, call, &job, done),
+        Ok(done) => driver.complete(target, call, &job, done, started, site),
         Err(_) => Err(Error::UNKNOWN),
     };
     (driver, answer)
@@ -207,6 +212,8 @@ struct Done {
     /// Predicted.
     picoseconds: u64,
     output: Vec<u8>,
+    /// The bytes that it accessed, if they were recorded.
+    touched: Option<Touched>,
 }
 
 impl Job {
@@ -229,17 +236,18 @@ impl Job {
                 stop: counted.outcome.stop,
                 picoseconds: clock::LAUNCH_PS + time,
                 output: counted.outcome.output,
+                touched: None,
             };
         }
-        let (findings, outcome) = match &self.checks {
-            None => (Vec::new(), self.gpu.run(&self.launch)),
+        let (findings, outcome, touched) = match &self.checks {
+            None => (Vec::new(), self.gpu.run(&self.launch), None),
             Some(checks) => {
                 let checked = self.gpu.check_schedules(&self.launch, checks, self.schedules, 0).checked;
-                (checked.findings, checked.outcome)
+                (checked.findings, checked.outcome, checked.touched)
             }
         };
         let picoseconds = clock::LAUNCH_PS + clock::issue_ps(self.model, outcome.instructions);
-        Done { findings, stop: outcome.stop, picoseconds, output: outcome.output }
+        Done { findings, stop: outcome.stop, picoseconds, output: outcome.output, touched }
     }
 }
 
@@ -259,9 +267,13 @@ impl Driver {
     fn perform_here(&mut self, target: Target, work: &Work, calls: &mut Calls) -> Answer {
         match work {
             // Earlier work is already complete, so there is nothing to wait for. `step` takes the others apart.
-            Work::Empty | Work::Wait(_) | Work::Launch(_) | Work::Child(_) => {}
+            Work::Empty | Work::Launch(_) | Work::Child(_) => {}
+            Work::Wait(event) => self.waited(*event, target),
             Work::Copy(copy) => {
+                self.check_copy(copy)?;
+                let started = self.start_operation(target, Site::here());
                 let bytes = self.copy(copy)?;
+                self.copied(started, copy);
                 let model = self.devices[target.device].model;
                 let within =
                     copy.from.side != crate::memory::Side::Host && copy.to.side != crate::memory::Side::Host;
@@ -269,19 +281,36 @@ impl Driver {
                 self.advance(target.device, time);
             }
             Work::Set(set) => {
+                self.check_memset(set)?;
+                let started = self.start_operation(target, Site::here());
                 let bytes = self.fill(set)?;
+                self.filled(started, set);
                 let time = clock::memory_ps(self.devices[target.device].model, bytes) / 2;
                 self.advance(target.device, time);
             }
-            Work::Host(call) => calls.push(*call),
-            Work::Record(event) => {
+            Work::Host(call) => {
+                // The function can inform other threads that earlier work is complete.
+                self.host_waited(target);
+                calls.push(*call);
+            }
+            Work::Record(number) => {
+                let number = *number;
                 let now = self.devices[target.device].clock_ps;
-                let event = self.events.get_mut(event).ok_or(Error::INVALID_HANDLE)?;
+                let event = self.events.get_mut(&number).ok_or(Error::INVALID_HANDLE)?;
                 event.recorded = Some((target.device, now));
                 event.captured = None;
+                self.recorded(number, target);
             }
-            Work::Allocate(base) => self.allocate_reserved(*base)?,
-            Work::Free(base) => self.end_memory(*base)?,
+            Work::Allocate(base) => {
+                self.allocate_reserved(*base)?;
+                let started = self.start_operation(target, Site::here());
+                self.changed(started, "the allocation", *base);
+            }
+            Work::Free(base) => {
+                let started = self.start_operation(target, Site::here());
+                self.changed(started, "the free", *base);
+                self.end_memory(*base)?;
+            }
         }
         Ok(())
     }
@@ -346,6 +375,7 @@ impl Driver {
         let checks = (!settings.checks.is_empty()).then(|| CheckSettings {
             checks: settings.checks.clone(),
             buffers: self.roles(),
+            touched: self.compares_streams(),
             ..CheckSettings::default()
         });
         // Host memory cannot be restored between schedules, because the program may use it meanwhile: only one schedule then.
@@ -372,12 +402,27 @@ impl Driver {
     }
 
     /// Records what a launch gave.
-    fn complete(&mut self, target: Target, call: &LaunchCall, job: &Job, done: Done) -> Answer {
-        let Done { findings, stop, picoseconds, output } = done;
+    fn complete(
+        &mut self,
+        target: Target,
+        call: &LaunchCall,
+        job: &Job,
+        done: Done,
+        started: Started,
+        site: Site,
+    ) -> Answer {
+        let Done { findings, stop, picoseconds, output, touched } = done;
         self.advance(target.device, picoseconds);
         self.report.print(&output);
         let wrong = findings.iter().any(|finding| finding.severity == Severity::Error);
-        self.report.launched(&job.name, &job.text, call, &findings, stop.as_deref());
+        let freed =
+            stop.as_deref().and_then(|stop| stop.address).and_then(|address| self.freed_notes(address));
+        let origin = Origin { site, freed };
+        self.report.launched(&job.name, &job.text, call, &findings, stop.as_deref(), &origin);
+        let kernel = format!("kernel `{}`", job.name);
+        if let Some(touched) = touched {
+            self.end_operation(started, &kernel, touched);
+        }
         let error = match stop {
             Some(stop) => {
                 let error = failed(&stop);
@@ -390,6 +435,7 @@ impl Driver {
         };
         if let Some(error) = error {
             self.poison(target.context, error);
+            self.unread.poisoned(target.context, error.0, &kernel, site);
             if self.settings.blocking {
                 return Err(error);
             }

@@ -20,6 +20,7 @@ api! {
     fn cuEventDestroy | cuEventDestroy_v2 => (event: Handle) {
         let mut driver = driver();
         driver.ready()?;
+        driver.order.forget_event(number(event));
         driver.events.remove(&number(event)).map(drop).ok_or(Error::INVALID_HANDLE)
     }
 }
@@ -46,10 +47,11 @@ api! {
 api! {
     /// Waits for an event. All work is already complete, so this only returns the context's error.
     fn cuEventQuery | cuEventSynchronize => (event: Handle) {
-        let driver = driver();
+        let mut driver = driver();
         if driver.event(number(event))?.captured.is_some() {
             return Err(Error::CAPTURED_EVENT);
         }
+        driver.order.host_waits_for_event(number(event));
         Ok(())
     }
 }

@@ -66,14 +66,20 @@ use crate::work::{self, Calls, Work};
 thread_local! {
     /// Whether the current call uses the per-thread default stream.
     static PER_THREAD: Cell<bool> = const { Cell::new(false) };
+    /// Whether the current call returns before its work is complete.
+    static ASYNC: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs the body of an API function. A panic becomes `CUDA_ERROR_UNKNOWN` and does not unwind into C.
 fn call(name: &str, body: impl FnOnce() -> Answer) -> u32 {
+    ASYNC.set(name.contains("Async"));
     PER_THREAD.set(name.ends_with("_ptsz") || name.ends_with("_ptds"));
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => 0,
-        Ok(Err(Error(code))) => code,
+        Ok(Err(Error(code))) => {
+            crate::unread::call_failed(code);
+            code
+        }
         Err(_) => Error::UNKNOWN.0,
     }
 }
@@ -116,7 +122,11 @@ fn submit(stream: Handle, work: Work) -> Answer {
     {
         let mut driver = driver();
         let target = driver.target(stream)?;
+        let waits = !ASYNC.get() && driver.host_waits_for(&work);
         work::submit(driver, target, work, &mut calls)?;
+        if waits {
+            self::driver().host_waited(target);
+        }
     }
     make(calls);
     Ok(())

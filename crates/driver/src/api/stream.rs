@@ -45,7 +45,10 @@ api! {
     fn cuStreamSynchronize | cuStreamSynchronize_ptsz => (stream: Handle) {
         let mut driver = driver();
         let target = driver.target(stream_number(stream))?;
-        after_earlier(driver, target).synchronize(stream_number(stream))
+        let mut driver = after_earlier(driver, target);
+        driver.synchronize(stream_number(stream))?;
+        driver.host_waited(target);
+        Ok(())
     }
 }
 
@@ -55,7 +58,11 @@ api! {
         let mut driver = driver();
         let target = driver.target(stream_number(stream))?;
         driver.synchronize(stream_number(stream))?;
-        if driver.must_wait(target) { Err(Error::NOT_READY) } else { Ok(()) }
+        if driver.must_wait(target) {
+            return Err(Error::NOT_READY);
+        }
+        driver.host_waited(target);
+        Ok(())
     }
 }
 
@@ -156,6 +163,12 @@ api! {
             return Err(Error::STREAM_CAPTURE_UNSUPPORTED);
         }
         submit(stream, Work::Empty)?;
+        {
+            // The function can inform other threads that earlier work is complete.
+            let mut driver = driver();
+            let target = driver.target(stream_number(stream))?;
+            driver.host_waited(target);
+        }
         // SAFETY: the program passed the function for this call.
         unsafe { callback(stream, 0, data) };
         Ok(())
