@@ -19,7 +19,7 @@ use warpproof_sim::stop;
 use warpproof_toolchain::Source;
 
 use super::flags::JsonFlag;
-use crate::report::{Kind, Outcome, Place, Report, first_error};
+use crate::report::{Kind, Outcome, Place, Report, Severity, first_error};
 use crate::source::{Ptx, of_finding};
 use crate::terminal::Terminal;
 pub(crate) use library::carry;
@@ -376,16 +376,24 @@ impl Collected {
             terminal.say("exec: the program opened no device through this library; nothing was checked");
             return;
         }
-        let wrong =
-            self.findings.iter().filter(|found| matches!(found.blame.as_str(), "kernel" | "host")).count();
+        let (warnings, wrong): (Vec<&Found>, Vec<&Found>) = self
+            .findings
+            .iter()
+            .filter(|found| matches!(found.blame.as_str(), "kernel" | "host"))
+            .partition(|found| found.report.severity == Severity::Warning);
         let counted =
             |n: u64, one: &str, more: &str| format!("{} {}", grouped(n), if n == 1 { one } else { more });
+        let number = |list: &[&Found]| u64::try_from(list.len()).unwrap_or(u64::MAX);
+        let warned = match number(&warnings) {
+            0 => String::new(),
+            count => format!(", {}", counted(count, "warning", "warnings")),
+        };
         terminal.say(format_args!(
-            "exec: {}, {}, {} checked, {}",
+            "exec: {}, {}, {} checked, {}{warned}",
             counted(self.processes, "process", "processes"),
             counted(self.launches, "launch", "launches"),
             grouped(self.checked),
-            counted(u64::try_from(wrong).unwrap_or(u64::MAX), "finding", "findings")
+            counted(number(&wrong), "finding", "findings")
         ));
     }
 
