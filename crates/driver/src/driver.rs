@@ -18,6 +18,7 @@ use crate::memory::{Allocation, Pool};
 use crate::misuse::Freed;
 use crate::module::{Function, Link, Module};
 use crate::order::Order;
+use crate::queue::Queue;
 use crate::report::Reporter;
 use crate::settings::Settings;
 use crate::stream::{Event, Stream, Target};
@@ -82,6 +83,8 @@ pub struct Driver {
     pub order: Order,
     /// Errors that no call has returned yet.
     pub unread: Unread,
+    /// Work that runs later.
+    pub queue: Queue,
     next: u64,
 }
 
@@ -126,6 +129,11 @@ fn wait(driver: Guard, busy: impl Fn(&Driver) -> bool) -> Guard {
     ENDED.wait_while(driver, |driver| busy(driver)).unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Waits until a kernel, or queued work, has ended.
+pub fn wait_for_end(driver: Guard) -> Guard {
+    ENDED.wait(driver).unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Wakes those that wait for a kernel.
 pub fn ended() {
     ENDED.notify_all();
@@ -166,6 +174,7 @@ impl Driver {
             freed: Freed::default(),
             order: Order::default(),
             unread: Unread::default(),
+            queue: Queue::default(),
             next: HANDLES,
         }
     }

@@ -509,7 +509,7 @@ impl Driver {
         }
         // Otherwise there is nothing to wait for: the event is recorded after earlier work has ended.
         if self.unless_captured(target, Work::Wait(event))?.is_some() {
-            self.waited(event, target);
+            self.submitted(target, &Work::Wait(event));
         }
         Ok(())
     }

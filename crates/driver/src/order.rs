@@ -33,7 +33,7 @@ const MOST_ROWS: u64 = 1 << 14;
 const MOST_STREAMS: usize = 256;
 
 /// By stream, the number of the last operation that happened before.
-type Clock = BTreeMap<u64, u64>;
+pub type Clock = BTreeMap<u64, u64>;
 
 fn join(clock: &mut Clock, other: &Clock) {
     for (stream, time) in other {
@@ -50,6 +50,40 @@ pub struct Started {
     /// What happened before it.
     before: Clock,
     site: Site,
+}
+
+impl Started {
+    /// Whether it happens before a clock.
+    pub fn happens_before(&self, clock: &Clock) -> bool {
+        clock.get(&self.stream).is_some_and(|time| *time >= self.time)
+    }
+
+    /// Whether it happens after another operation.
+    pub fn follows(&self, other: &Started) -> bool {
+        other.happens_before(&self.before)
+    }
+
+    /// Whether it is the same operation.
+    pub fn is(&self, other: &Started) -> bool {
+        (self.stream, self.time) == (other.stream, other.time)
+    }
+
+    /// What happened before it.
+    pub fn before(&self) -> &Clock {
+        &self.before
+    }
+
+    /// What happened before it, and itself.
+    pub fn after(&self) -> Clock {
+        let mut clock = self.before.clone();
+        clock.insert(self.stream, self.time);
+        clock
+    }
+
+    /// Where it was submitted.
+    pub fn site(&self) -> Site {
+        self.site
+    }
 }
 
 /// An operation that has ended.
@@ -147,17 +181,13 @@ impl Order {
 
     /// Whether the host knows that an operation is complete.
     fn known(host: &Clock, operation: &Operation) -> bool {
-        host.get(&operation.started.stream).is_some_and(|time| *time >= operation.started.time)
+        operation.started.happens_before(host)
     }
 
     /// Ends an operation. Returns an earlier one that it races with.
     fn end(&mut self, started: Started, name: &str, touched: Touched) -> Option<Race> {
-        let follows = |later: &Started, earlier: &Started| {
-            later.stream == earlier.stream
-                || later.before.get(&earlier.stream).is_some_and(|time| *time >= earlier.time)
-        };
         let race = self.past.iter().rev().find_map(|other| {
-            if follows(&started, &other.started) || follows(&other.started, &started) {
+            if started.follows(&other.started) || other.started.follows(&started) {
                 return None;
             }
             let (bytes, first, second) = conflict(&other.touched, &touched)?;
@@ -174,14 +204,6 @@ impl Order {
             self.ranges -= size(&oldest.touched);
         }
         race
-    }
-
-    /// The host waits for a stream.
-    pub fn host_waits(&mut self, stream: u64) {
-        if let Some(clock) = self.streams.get(&stream) {
-            join(&mut self.host, clock);
-        }
-        self.prune();
     }
 
     /// The host waits for an event.
@@ -208,10 +230,19 @@ impl Order {
     }
 
     /// Records an event.
-    fn record(&mut self, event: u64, stream: u64) {
-        let mut clock = self.streams.get(&stream).cloned().unwrap_or_default();
-        join(&mut clock, &self.host);
-        self.events.insert(event, clock);
+    fn record(&mut self, event: u64, started: &Started) {
+        self.events.insert(event, started.after());
+    }
+
+    /// What happened before an event was recorded.
+    pub fn event_clock(&self, event: u64) -> Clock {
+        self.events.get(&event).cloned().unwrap_or_default()
+    }
+
+    /// The host knows that an operation is complete.
+    pub fn host_knows(&mut self, started: &Started) {
+        join(&mut self.host, &started.after());
+        self.prune();
     }
 
     /// A stream waits for an event.
@@ -313,11 +344,13 @@ impl Driver {
     }
 
     /// Ends an operation of a stream, and reports a race with an earlier one.
-    pub fn end_operation(&mut self, started: Started, name: &str, touched: Touched) {
+    pub fn end_operation(&mut self, started: &Started, name: &str, touched: Touched) {
         if !self.compares_copies() {
             return;
         }
-        let Some(Race { bytes, first, second }) = self.order.end(started, name, touched) else { return };
+        let Some(Race { bytes, first, second }) = self.order.end(started.clone(), name, touched) else {
+            return;
+        };
         let memory = match self.allocation(bytes.start) {
             Some((base, allocation)) => format!(
                 "{} to {} of an allocation of {} bytes of {}",
@@ -354,9 +387,8 @@ impl Driver {
     }
 
     /// Records a copy that was made.
-    pub fn copied(&mut self, started: Started, copy: &Memcpy) {
+    pub fn copied(&mut self, started: &Started, copy: &Memcpy) {
         let (from, to) = (self.pageable(copy.from), self.pageable(copy.to));
-        let stream = started.stream;
         let mut touched = Touched::default();
         if !from {
             touched.read = rows(copy.from, copy);
@@ -366,12 +398,12 @@ impl Driver {
         }
         self.end_operation(started, "the copy", touched);
         if to {
-            self.order.host_waits(stream);
+            self.order.host_knows(started);
         }
     }
 
     /// Records a memset that was made.
-    pub fn filled(&mut self, started: Started, set: &Memset) {
+    pub fn filled(&mut self, started: &Started, set: &Memset) {
         let width = set.width.saturating_mul(usize::try_from(set.element).unwrap_or(1));
         let end = End { side: Side::Device, address: set.target, pitch: set.pitch, slice: 0 };
         let whole = Memcpy { from: end, to: end, width, height: set.height, depth: 1 };
@@ -383,28 +415,33 @@ impl Driver {
     }
 
     /// Records that a stream allocates or frees memory.
-    pub fn changed(&mut self, started: Started, name: &str, base: u64) {
+    pub fn changed(&mut self, started: &Started, name: &str, base: u64) {
         let Some(size) = self.memory.get(&base).map(|allocation| allocation.size) else { return };
         let written = std::iter::once(base..base.saturating_add(size)).collect();
         self.end_operation(started, name, Touched { written, ..Touched::default() });
     }
 
-    /// Records that an event was recorded in a stream.
-    pub fn recorded(&mut self, event: u64, target: Target) {
-        // An event of the legacy default stream follows the blocking streams, as an operation does.
-        let started = self.start_operation(target, Site::default());
-        self.order.record(event, started.stream);
+    /// Submits work: its place in the order.
+    pub fn submitted(&mut self, target: Target, work: &Work) -> Started {
+        if let Work::Wait(event) = work {
+            self.order.wait(*event, target.stream);
+        }
+        let started = self.start_operation(target, Site::here());
+        if let Work::Record(event) = work {
+            self.order.record(*event, &started);
+        }
+        started
     }
 
-    /// Records that a stream waits for an event.
-    pub fn waited(&mut self, event: u64, target: Target) {
-        self.order.wait(event, target.stream);
+    /// What happens before the host when it waits for a stream.
+    pub fn clock_of(&mut self, target: Target) -> Clock {
+        self.start_operation(target, Site::default()).before
     }
 
     /// The host waits for the work of a stream, and for what that follows.
     pub fn host_waited(&mut self, target: Target) {
         let started = self.start_operation(target, Site::default());
-        self.order.host_waits(started.stream);
+        self.order.host_knows(&started);
     }
 
     /// Whether a call without a stream returns after this work is complete: CUDA does not wait for work within device memory.
@@ -467,7 +504,8 @@ mod tests {
         assert!(!run(&mut order, 1, &[], writes(0..8)));
         assert!(!run(&mut order, 2, &[], writes(8..16)));
         assert!(run(&mut order, 2, &[], writes(7..9)));
-        order.record(5, 2);
+        let event = order.start(2, &[], Site::default());
+        order.record(5, &event);
         order.wait(5, 3);
         assert!(!run(&mut order, 3, &[], writes(8..9)));
         assert!(run(&mut order, 4, &[], writes(8..9)));

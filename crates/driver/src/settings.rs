@@ -32,6 +32,7 @@ pub enum Leaks {
 
 /// The settings.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the user")]
 pub struct Settings {
     /// `WARPPROOF_DEVICE`: the visible devices, by their names in the device table.
     pub devices: Vec<&'static Device>,
@@ -55,6 +56,8 @@ pub struct Settings {
     pub blocking: bool,
     /// `WARPPROOF_LEAKS`: `off`, `warn` or `error`; the default is `warn`, and `off` in a Python interpreter.
     pub leaks: Option<Leaks>,
+    /// `WARPPROOF_LATE`: work runs at the latest moment that CUDA allows.
+    pub late: bool,
     /// Messages about invalid settings.
     pub doubts: Vec<String>,
 }
@@ -130,7 +133,9 @@ impl Settings {
         };
         let model_clock = word("WARPPROOF_CLOCK", &["issue", "model"]) == "model";
         let on = |text: String| matches!(text.as_str(), "1" | "true" | "yes" | "on");
-        let fail = on(word("WARPPROOF_FAIL", &["0", "1", "true", "false", "yes", "no", "on", "off"]));
+        let switch = ["0", "1", "true", "false", "yes", "no", "on", "off"];
+        let fail = on(word("WARPPROOF_FAIL", &switch));
+        let late = on(word("WARPPROOF_LATE", &switch));
         let leaks = match word("WARPPROOF_LEAKS", &["off", "warn", "error"]).as_str() {
             "off" => Some(Leaks::Off),
             "warn" => Some(Leaks::Warn),
@@ -150,6 +155,7 @@ impl Settings {
             model_clock,
             blocking: get("CUDA_LAUNCH_BLOCKING").is_some_and(|text| text.trim() == "1"),
             leaks,
+            late,
             doubts,
         }
     }

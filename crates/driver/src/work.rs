@@ -16,7 +16,6 @@ use crate::driver::{self, Driver, Guard, after_earlier, ended};
 use crate::memory::{Kind, Memcpy, Memset};
 use crate::order::Started;
 use crate::report::Origin;
-use crate::site::Site;
 use crate::stream::Target;
 
 /// A requested launch.
@@ -122,36 +121,29 @@ fn failed(stop: &Stop) -> Error {
     }
 }
 
-/// Submits work to a stream: it runs immediately, or becomes a node if the stream is capturing.
-pub fn submit(mut driver: Guard, target: Target, work: Work, calls: &mut Calls) -> Answer {
-    match driver.unless_captured(target, work)? {
-        Some(work) => perform(driver, target, &work, calls),
-        None => Ok(()),
-    }
-}
-
 /// Performs work after earlier work of its stream. The lock is released while a kernel runs.
-pub fn perform(driver: Guard, target: Target, work: &Work, calls: &mut Calls) -> Answer {
-    step(driver, target, work, calls).1
+pub fn perform(driver: Guard, target: Target, work: &Work, started: &Started, calls: &mut Calls) -> Answer {
+    step(driver, target, work, started, calls).1
 }
 
-fn step(driver: Guard, target: Target, work: &Work, calls: &mut Calls) -> (Guard, Answer) {
+fn step(driver: Guard, target: Target, work: &Work, started: &Started, calls: &mut Calls) -> (Guard, Answer) {
     let mut driver = after_earlier(driver, target);
     match work {
         Work::Child(all) => {
             for work in all {
                 let answer;
-                (driver, answer) = step(driver, target, work, calls);
+                let started = driver.submitted(target, work);
+                (driver, answer) = step(driver, target, work, &started, calls);
                 if answer.is_err() {
                     return (driver, answer);
                 }
             }
             (driver, Ok(()))
         }
-        Work::Launch(call) => launch(driver, target, call),
+        Work::Launch(call) => launch(driver, target, call, started),
         work => {
             let attached = matches!(work, Work::Copy(_) | Work::Set(_)) && driver.attach();
-            let answer = driver.perform_here(target, work, calls);
+            let answer = driver.perform_here(target, work, started, calls);
             if attached {
                 driver.detach();
             }
@@ -161,13 +153,11 @@ fn step(driver: Guard, target: Target, work: &Work, calls: &mut Calls) -> (Guard
 }
 
 /// Performs a launch; the lock is released while the kernel runs.
-fn launch(mut driver: Guard, target: Target, call: &LaunchCall) -> (Guard, Answer) {
+fn launch(mut driver: Guard, target: Target, call: &LaunchCall, started: &Started) -> (Guard, Answer) {
     let job = match driver.prepare(target, call) {
         Ok(job) => job,
         Err(error) => return (driver, Err(error)),
     };
-    let site = Site::here();
-    let started = driver.start_operation(target, site);
     driver.running.push(target);
     let attached = driver.attach();
     drop(driver);
@@ -182,7 +172,7 @@ fn launch(mut driver: Guard, target: Target, call: &LaunchCall) -> (Guard, Answe
     }
     ended();
     let answer = match done {
-        Ok(done) => driver.complete(target, call, &job, done, started, site),
+        Ok(done) => driver.complete(target, call, &job, done, started),
         Err(_) => Err(Error::UNKNOWN),
     };
     (driver, answer)
@@ -264,14 +254,12 @@ impl Driver {
         Ok(Some(work))
     }
 
-    fn perform_here(&mut self, target: Target, work: &Work, calls: &mut Calls) -> Answer {
+    fn perform_here(&mut self, target: Target, work: &Work, started: &Started, calls: &mut Calls) -> Answer {
         match work {
             // Earlier work is already complete, so there is nothing to wait for. `step` takes the others apart.
-            Work::Empty | Work::Launch(_) | Work::Child(_) => {}
-            Work::Wait(event) => self.waited(*event, target),
+            Work::Empty | Work::Wait(_) | Work::Launch(_) | Work::Child(_) => {}
             Work::Copy(copy) => {
                 self.check_copy(copy)?;
-                let started = self.start_operation(target, Site::here());
                 let bytes = self.copy(copy)?;
                 self.copied(started, copy);
                 let model = self.devices[target.device].model;
@@ -282,7 +270,6 @@ impl Driver {
             }
             Work::Set(set) => {
                 self.check_memset(set)?;
-                let started = self.start_operation(target, Site::here());
                 let bytes = self.fill(set)?;
                 self.filled(started, set);
                 let time = clock::memory_ps(self.devices[target.device].model, bytes) / 2;
@@ -290,24 +277,20 @@ impl Driver {
             }
             Work::Host(call) => {
                 // The function can inform other threads that earlier work is complete.
-                self.host_waited(target);
+                self.order.host_knows(started);
                 calls.push(*call);
             }
-            Work::Record(number) => {
-                let number = *number;
+            Work::Record(event) => {
                 let now = self.devices[target.device].clock_ps;
-                let event = self.events.get_mut(&number).ok_or(Error::INVALID_HANDLE)?;
+                let event = self.events.get_mut(event).ok_or(Error::INVALID_HANDLE)?;
                 event.recorded = Some((target.device, now));
                 event.captured = None;
-                self.recorded(number, target);
             }
             Work::Allocate(base) => {
                 self.allocate_reserved(*base)?;
-                let started = self.start_operation(target, Site::here());
                 self.changed(started, "the allocation", *base);
             }
             Work::Free(base) => {
-                let started = self.start_operation(target, Site::here());
                 self.changed(started, "the free", *base);
                 self.end_memory(*base)?;
             }
@@ -408,8 +391,7 @@ impl Driver {
         call: &LaunchCall,
         job: &Job,
         done: Done,
-        started: Started,
-        site: Site,
+        started: &Started,
     ) -> Answer {
         let Done { findings, stop, picoseconds, output, touched } = done;
         self.advance(target.device, picoseconds);
@@ -417,6 +399,7 @@ impl Driver {
         let wrong = findings.iter().any(|finding| finding.severity == Severity::Error);
         let freed =
             stop.as_deref().and_then(|stop| stop.address).and_then(|address| self.freed_notes(address));
+        let site = started.site();
         let origin = Origin { site, freed };
         self.report.launched(&job.name, &job.text, call, &findings, stop.as_deref(), &origin);
         let kernel = format!("kernel `{}`", job.name);

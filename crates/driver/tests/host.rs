@@ -40,6 +40,11 @@ fn expected(program: &Path) -> Found {
 
 /// Compiles and runs a program; its findings as JSON.
 fn run(program: &Path, flags: &[&str]) -> Vec<serde_json::Value> {
+    run_late(program, flags, false, &[]).1
+}
+
+/// Compiles and runs a program, with its work as late as possible or not; its exit code, and its findings as JSON.
+fn run_late(program: &Path, flags: &[&str], late: bool, arguments: &[&str]) -> (i32, Vec<serde_json::Value>) {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     for name in ["libcuda.so.1", "libcuda.so"] {
@@ -57,13 +62,16 @@ fn run(program: &Path, flags: &[&str]) -> Vec<serde_json::Value> {
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
     let ended = Command::new(at("program"))
         .env("LD_LIBRARY_PATH", folder.path())
+        .args(arguments)
+        .env("WARPPROOF_LATE", if late { "1" } else { "0" })
         .env("WARPPROOF_FINDINGS", "json")
         .env("WARPPROOF_FINDINGS_FILE", at("findings"))
         .output()
         .unwrap();
     assert!(ended.status.code().is_some_and(|code| code < 9), "{}: {ended:?}", program.display());
     let text = fs::read_to_string(at("findings")).unwrap_or_default();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let findings = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    (ended.status.code().unwrap(), findings)
 }
 
 /// The call site that a finding names first.
@@ -145,4 +153,29 @@ fn older_line_tables_are_read() {
     let program = folder("fail").join("leak.c");
     let findings = run(&program, &["-gdwarf-4"]);
     assert_eq!(site(&findings[0])["line"], 8);
+}
+
+#[test]
+fn late_work_shows_a_missing_synchronization() {
+    let program = folder("late").join("stale_pinned.c");
+    assert_eq!(run_late(&program, &["-g"], false, &[]).0, 0);
+    assert_eq!(run_late(&program, &["-g"], true, &[]).0, 5);
+    assert_eq!(run_late(&program, &["-g"], true, &["synchronize"]).0, 0);
+}
+
+#[test]
+fn late_work_keeps_its_order() {
+    let program = folder("late").join("order.c");
+    for late in [false, true] {
+        let (code, findings) = run_late(&program, &["-g"], late, &[]);
+        assert_eq!((code, findings.as_slice()), (0, &[][..]), "late: {late}");
+    }
+}
+
+#[test]
+fn fixed_programs_have_no_findings_when_work_is_late() {
+    for program in programs("pass") {
+        let (code, findings) = run_late(&program, &["-g"], true, &[]);
+        assert_eq!((code, findings.as_slice()), (0, &[][..]), "{}", program.display());
+    }
 }

@@ -1,7 +1,8 @@
 //! Events.
 
-use super::{Out, driver, handle, number, submit};
+use super::{Out, catch_up, driver, handle, number, submit};
 use crate::abi::{Error, Handle};
+use crate::queue::Until;
 use crate::work::Work;
 
 api! {
@@ -47,10 +48,16 @@ api! {
 api! {
     /// Waits for an event. All work is already complete, so this only returns the context's error.
     fn cuEventQuery | cuEventSynchronize => (event: Handle) {
+        let until = {
+            let driver = driver();
+            if driver.event(number(event))?.captured.is_some() {
+                return Err(Error::CAPTURED_EVENT);
+            }
+            Until::Clock(driver.order.event_clock(number(event)))
+        };
+        catch_up(&until);
         let mut driver = driver();
-        if driver.event(number(event))?.captured.is_some() {
-            return Err(Error::CAPTURED_EVENT);
-        }
+        driver.event(number(event))?;
         driver.order.host_waits_for_event(number(event));
         Ok(())
     }

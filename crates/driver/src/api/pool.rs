@@ -56,7 +56,7 @@ fn allocate(size: usize, pool: Option<u64>, stream: Handle) -> Answer<u64> {
         }
     }
     let started = driver.start_operation(target, Site::here());
-    driver.changed(started, "the allocation", base);
+    driver.changed(&started, "the allocation", base);
     Ok(base)
 }
 

@@ -65,6 +65,9 @@ pub(crate) struct Exec {
     /// Make a launch with a finding fail, like a device error
     #[arg(long)]
     fail: bool,
+    /// Run queued work as late as CUDA allows, so that missing synchronization shows
+    #[arg(long)]
+    late: bool,
     /// Report memory that is never freed [default: warn; off for Python]
     #[arg(long, value_name = "HOW", value_parser = ["off", "warn", "error"], hide_possible_values = true)]
     leaks: Option<String>,
@@ -157,7 +160,7 @@ impl Exec {
     }
 
     /// The settings, as passed to the library.
-    fn settings(&self) -> [(&'static str, Option<String>); 6] {
+    fn settings(&self) -> [(&'static str, Option<String>); 7] {
         [
             ("WARPPROOF_CHECKS", self.checks.clone()),
             ("WARPPROOF_SCHEDULES", self.schedules.map(|n| n.to_string())),
@@ -165,6 +168,7 @@ impl Exec {
             ("WARPPROOF_DEVICE", self.device.clone()),
             ("WARPPROOF_FAIL", self.fail.then(|| "1".to_owned())),
             ("WARPPROOF_LEAKS", self.leaks.clone()),
+            ("WARPPROOF_LATE", self.late.then(|| "1".to_owned())),
         ]
     }
 
