@@ -156,6 +156,14 @@ pub struct Memset {
     pub height: usize,
 }
 
+impl Memset {
+    /// Whether its rows start at multiples of the element.
+    pub fn is_aligned(&self) -> bool {
+        let aligned = |number: u64| number.is_multiple_of(u64::from(self.element.max(1)));
+        aligned(self.target) && (self.height <= 1 || aligned(self.pitch))
+    }
+}
+
 /// A size as a 64-bit number.
 pub(crate) fn wide(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
@@ -453,8 +461,7 @@ impl Driver {
         let element = usize::try_from(set.element).unwrap_or(1);
         let value = set.value.to_le_bytes();
         let pattern = value.get(..element).ok_or(Error::INVALID_VALUE)?;
-        let misplaced = |number: u64| !number.is_multiple_of(u64::from(set.element.max(1)));
-        if element == 0 || misplaced(set.target) || (set.height > 1 && misplaced(set.pitch)) {
+        if element == 0 || !set.is_aligned() {
             return Err(Error::INVALID_VALUE);
         }
         let bytes = set.width.checked_mul(element).ok_or(Error::INVALID_VALUE)?;

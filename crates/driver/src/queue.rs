@@ -3,7 +3,7 @@
 //! A call that waits needs the operations that happen before it (`order`), and these run in the order of their submission, in the
 //! thread that waits. Others stay queued, so a program that forgets to wait reads old values. An operation starts when all queued
 //! operations that happen before it have ended. Each operation happens after earlier ones only, so one can always start, and a thread
-//! waits only for operations that another thread runs: there is no deadlock that the program does not cause.
+//! waits only for operations that another thread runs: the queue cannot cause a deadlock.
 
 use std::collections::VecDeque;
 
@@ -129,7 +129,9 @@ impl Driver {
             }
             // The driver copies pageable memory before the call returns.
             Work::Copy(copy) => pinned(copy.from.address) && pinned(copy.to.address),
-            Work::Set(set) => self.allocation(set.target).is_some_and(|(_, a)| a.kind == Kind::Device),
+            Work::Set(set) => {
+                set.is_aligned() && self.allocation(set.target).is_some_and(|(_, a)| a.kind == Kind::Device)
+            }
             Work::Host(_) | Work::Record(_) => true,
             // A second free must fail when it is submitted.
             Work::Allocate(_) | Work::Free(_) | Work::Empty | Work::Wait(_) | Work::Child(_) => false,
