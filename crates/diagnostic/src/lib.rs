@@ -3,6 +3,7 @@
 //! The command line, the driver and the gate's reports render findings only here.
 #![forbid(unsafe_code)]
 
+pub mod host;
 pub mod sarif;
 
 use std::fs;

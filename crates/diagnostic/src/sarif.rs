@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 use warpproof_sim::check::{Class, Finding};
 
+use crate::host::HostClass;
 use crate::{Place, Report, Severity};
 
 const SCHEMA: &str =
@@ -35,18 +36,27 @@ pub fn run(tool: &str, version: &str, rules: &[Value], results: &[Value], more: 
     run
 }
 
-/// The classes of findings as rules.
+/// The classes of findings in kernels as rules.
 pub fn rules() -> Vec<Value> {
-    Class::ALL.into_iter().map(rule).collect()
+    let kernel =
+        |class: Class| rule(class.name(), &format!("{class:?}"), class.summary(), class.explanation());
+    Class::ALL.into_iter().map(kernel).collect()
 }
 
-fn rule(class: Class) -> Value {
+/// The classes of findings in kernels and in the host's code as rules.
+pub fn rules_with_host() -> Vec<Value> {
+    let host =
+        |class: HostClass| rule(class.name(), &format!("{class:?}"), class.summary(), class.explanation());
+    rules().into_iter().chain(HostClass::ALL.into_iter().map(host)).collect()
+}
+
+fn rule(id: &str, name: &str, summary: &str, explanation: &str) -> Value {
     json!({
-        "id": class.name(),
-        "name": format!("{class:?}"),
-        "shortDescription": { "text": class.summary() },
-        "fullDescription": { "text": class.explanation() },
-        "helpUri": format!("{}/blob/main/book/src/checks/{}.md", env!("CARGO_PKG_REPOSITORY"), class.name()),
+        "id": id,
+        "name": name,
+        "shortDescription": { "text": summary },
+        "fullDescription": { "text": explanation },
+        "helpUri": format!("{}/blob/main/book/src/checks/{id}.md", env!("CARGO_PKG_REPOSITORY")),
         "defaultConfiguration": { "level": "error" },
         "properties": { "tags": ["correctness", "cuda"] },
     })
@@ -97,13 +107,52 @@ pub fn result(finding: &Finding, places: &[&Place], whole: &Place, print: Option
     value
 }
 
-/// A message about the run itself.
-pub fn notification(report: &Report) -> Value {
-    let level = match report.severity {
+/// A report about the host's code as a result; its notes are part of the message, its context related locations.
+pub fn host_result(report: &Report, class: HostClass, count: u64) -> Value {
+    let mut text = report.sentence.clone();
+    let mut related = Vec::new();
+    for (i, place) in report.context.iter().enumerate() {
+        let label = place.label.as_deref().unwrap_or("see also");
+        related.push(with_message(location(place), label, Some(i + 1)));
+        let _ = write!(text, "{}[{label}]({})", if i == 0 { "\nsee " } else { ", " }, i + 1);
+    }
+    for note in &report.notes {
+        let _ = write!(text, "\n{}", note.sentence);
+    }
+    if let Some(help) = &report.help {
+        let _ = write!(text, "\nhelp: {help}");
+    }
+    let mut value = json!({
+        "ruleId": class.name(),
+        "level": level(report.severity),
+        "message": { "text": text },
+        "occurrenceCount": count.max(1),
+    });
+    if let Value::Object(fields) = &mut value {
+        if let Some(index) = HostClass::ALL.iter().position(|known| *known == class) {
+            fields.insert("ruleIndex".into(), json!(Class::ALL.len() + index));
+        }
+        if let Some(place) = &report.place {
+            fields.insert("locations".into(), json!([location(place)]));
+        }
+        if !related.is_empty() {
+            fields.insert("relatedLocations".into(), json!(related));
+        }
+    }
+    value
+}
+
+fn level(severity: Severity) -> &'static str {
+    match severity {
         Severity::Error => "error",
         Severity::Warning => "warning",
         Severity::Note => "note",
-    };
+    }
+}
+
+/// A message about the run itself.
+pub fn notification(report: &Report) -> Value {
+    let level = level(report.severity);
     let help = report.help.as_ref().map(|help| format!("\nhelp: {help}")).unwrap_or_default();
     let mut value = json!({ "level": level, "message": { "text": format!("{}{help}", report.sentence) } });
     if let (Value::Object(fields), Some(place)) = (&mut value, &report.place) {

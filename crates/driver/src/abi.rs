@@ -30,6 +30,12 @@ macro_rules! errors {
     };
 }
 
+/// Name of a `CUresult`.
+pub fn error_name(error: u32) -> Option<String> {
+    let (_, name, _) = ANSWERS.iter().find(|(code, ..)| *code == error)?;
+    Some(name.trim_end_matches('\0').to_owned())
+}
+
 errors! {
     INVALID_VALUE = 1, "CUDA_ERROR_INVALID_VALUE", "invalid argument";
     OUT_OF_MEMORY = 2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory";

@@ -182,6 +182,7 @@ impl Driver {
 
     /// Frees everything that a context owns.
     fn release(&mut self, context: u64) {
+        self.order.host_waits_for_all();
         let modules: Vec<u64> = self
             .modules
             .iter()

@@ -4,6 +4,7 @@
 //! addressing. Each topic has its own file; this one combines them and allocates handles.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use warpproof_sim::SharedDevice;
@@ -16,14 +17,20 @@ use crate::device::Visible;
 use crate::graph::{Capture, Executable, Graph, Object};
 use crate::mapping::VirtualMemory;
 use crate::memory::{Allocation, Kind, Pool};
+use crate::misuse::Freed;
 use crate::module::{Function, Link, Module};
+use crate::order::Order;
+use crate::queue::Queue;
 use crate::report::Reporter;
 use crate::settings::Settings;
 use crate::stream::{Event, Stream, Target};
+use crate::unread::Unread;
 use crate::work::Calls;
 
 /// Base of device memory: far from where Linux places programs, libraries and stacks.
 const DEVICE_MEMORY: u64 = 0x1000_0000_0000;
+/// Addresses that only device memory has.
+pub const DEVICE_ADDRESSES: std::ops::Range<u64> = DEVICE_MEMORY..0x5000_0000_0000;
 /// Handles are multiples of 16 from here on; they are not addresses.
 const HANDLES: u64 = 0x5750_0000_0000;
 
@@ -78,10 +85,21 @@ pub struct Driver {
     pub alone: bool,
     /// The number of launches, copies and memsets that use lent host memory now.
     pub borrowers: usize,
+    /// Allocations that were freed.
+    pub freed: Freed,
+    /// The order of the work of streams.
+    pub order: Order,
+    /// Errors that no call has returned yet.
+    pub unread: Unread,
+    /// Work that runs later.
+    pub queue: Queue,
     next: u64,
 }
 
 static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(|| Mutex::new(Driver::new(Settings::from_env())));
+
+/// Whether `cuInit` succeeded.
+static USED: AtomicBool = AtomicBool::new(false);
 
 /// Signaled when a kernel has ended.
 static ENDED: Condvar = Condvar::new();
@@ -93,6 +111,16 @@ pub type Guard = MutexGuard<'static, Driver>;
 /// harmless.
 pub fn driver() -> Guard {
     DRIVER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Calls `report` when the process ends, if it has used a device. A thread that still holds the lock prevents it.
+pub fn at_end(report: impl FnOnce(&mut Driver)) {
+    if USED.load(Ordering::Acquire)
+        && let Ok(mut driver) = DRIVER.try_lock()
+        && driver.ready().is_ok()
+    {
+        report(&mut driver);
+    }
 }
 
 /// The state of this process when no kernel runs: for calls that end or free what kernels use.
@@ -122,6 +150,11 @@ pub fn hide(driver: Guard, target: Target) -> (Guard, Vec<u64>) {
 
 fn wait(driver: Guard, busy: impl Fn(&Driver) -> bool) -> Guard {
     ENDED.wait_while(driver, |driver| busy(driver)).unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until a kernel, or queued work, has ended.
+pub fn wait_for_end(driver: Guard) -> Guard {
+    ENDED.wait(driver).unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Wakes those that wait for a kernel.
@@ -165,6 +198,10 @@ impl Driver {
             running: Vec::new(),
             alone: false,
             borrowers: 0,
+            freed: Freed::default(),
+            order: Order::default(),
+            unread: Unread::default(),
+            queue: Queue::default(),
             next: HANDLES,
         }
     }
@@ -184,6 +221,7 @@ impl Driver {
             return Err(Error::NO_DEVICE);
         }
         self.initialized = Some(process);
+        USED.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -196,6 +234,7 @@ impl Driver {
         for doubt in doubts {
             self.report.say(&doubt);
         }
+        self.unread.clear();
         for context in self.contexts.values_mut() {
             context.error = None;
         }

@@ -527,7 +527,10 @@ impl Driver {
             }
         }
         // Otherwise there is nothing to wait for: the event is recorded after earlier work has ended.
-        self.unless_captured(target, Work::Wait(event)).map(drop)
+        if self.unless_captured(target, Work::Wait(event))?.is_some() {
+            self.submitted(target, &Work::Wait(event));
+        }
+        Ok(())
     }
 
     /// `cuStreamEndCapture`.

@@ -7,7 +7,7 @@
 //! From the outside in: [`api`] is the C interface, one function per symbol, and only converts pointers into values; [`driver`] is
 //! the state of the process behind one lock, and is safe code: contexts, modules, memory, streams, events, graphs; `work` is what
 //! streams execute and graphs consist of. Work runs when it is submitted: a launch is complete when the call returns, which is one
-//! of the orders that CUDA allows. Errors are reported as in CUDA: a later call returns them, and they are sticky.
+//! of the orders that CUDA allows; or as late as possible (`queue`). Errors are reported as in CUDA: a later call returns them, and they are sticky.
 //!
 //! **Invariant:** a handle is a number that is looked up, never a pointer that is dereferenced; a wrong or stale handle is an
 //! error. **Invariant:** a panic does not leave the library.
@@ -19,16 +19,23 @@ pub mod api;
 pub mod array;
 pub mod clock;
 pub mod context;
+pub mod debug_info;
 pub mod device;
 pub mod driver;
+pub mod exit;
 pub mod graph;
 pub mod host;
 pub mod image;
 pub mod linker;
 pub mod mapping;
 pub mod memory;
+pub mod misuse;
 pub mod module;
+pub mod order;
+pub mod queue;
 pub mod report;
 pub mod settings;
+pub mod site;
 pub mod stream;
+pub mod unread;
 pub mod work;

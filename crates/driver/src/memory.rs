@@ -11,6 +11,7 @@ use warpproof_sim::memory::{Heap, HeapError};
 use crate::abi::{Answer, Error};
 use crate::driver::Driver;
 use crate::host;
+use crate::site::Site;
 
 /// Number of freed allocations that reports can still name.
 const REMEMBERED: usize = 4096;
@@ -58,6 +59,8 @@ pub struct Allocation {
     pub name: Option<String>,
     /// For memory of a graph's allocation node: whether it is allocated now. It is reserved as long as the node exists.
     pub live: Option<bool>,
+    /// Where the program allocated it.
+    pub site: Site,
 }
 
 /// A memory pool.
@@ -153,6 +156,14 @@ pub struct Memset {
     pub height: usize,
 }
 
+impl Memset {
+    /// Whether its rows start at multiples of the element.
+    pub fn is_aligned(&self) -> bool {
+        let aligned = |number: u64| number.is_multiple_of(u64::from(self.element.max(1)));
+        aligned(self.target) && (self.height <= 1 || aligned(self.pitch))
+    }
+}
+
 /// A size as a 64-bit number.
 pub(crate) fn wide(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
@@ -188,7 +199,9 @@ impl Driver {
             attached: false,
             name: None,
             live: None,
+            site: Site::here(),
         };
+        self.freed.reused(base, size);
         self.memory.entry(base).insert_entry(allocation).into_mut()
     }
 
@@ -289,8 +302,14 @@ impl Driver {
         // Managed variables live as long as their module, mappings until they are unmapped.
         let other = self.is_variable(base) || self.mapped.is_mapping(base);
         if kind.is_none_or(|kind| !kinds.contains(&kind)) || other {
+            self.report_free(base, kinds);
             return Err(Error::INVALID_VALUE);
         }
+        if kinds.contains(&Kind::Device) {
+            // This free waits for all work.
+            self.order.host_waits_for_all();
+        }
+        self.report_free_in_use(base);
         self.end_memory(base)
     }
 
@@ -351,6 +370,7 @@ impl Driver {
     /// Frees memory of any kind.
     pub fn release_memory(&mut self, base: u64) -> Answer {
         let Some(allocation) = self.memory.remove(&base) else { return Err(Error::INVALID_VALUE) };
+        self.freed.add(base, &allocation, Site::here());
         self.gpu.memory().free(allocation.lent).map_err(|_| Error::INVALID_VALUE)?;
         match allocation.kind {
             Kind::Device => {
@@ -474,8 +494,7 @@ impl Driver {
         let element = usize::try_from(set.element).unwrap_or(1);
         let value = set.value.to_le_bytes();
         let pattern = value.get(..element).ok_or(Error::INVALID_VALUE)?;
-        let misplaced = |number: u64| !number.is_multiple_of(u64::from(set.element.max(1)));
-        if element == 0 || misplaced(set.target) || (set.height > 1 && misplaced(set.pitch)) {
+        if element == 0 || !set.is_aligned() {
             return Err(Error::INVALID_VALUE);
         }
         let bytes = set.width.checked_mul(element).ok_or(Error::INVALID_VALUE)?;

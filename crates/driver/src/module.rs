@@ -341,6 +341,7 @@ impl Driver {
             attached: false,
             name: None,
             live: None,
+            site: crate::site::Site::default(),
         };
         Some((base, allocation))
     }

@@ -3,6 +3,10 @@
 //! By default the library writes to stderr, or to a file. Under `warpproof exec` it writes records to a directory, one file per
 //! process, which the command reads after the program has ended; the PTX of the findings is stored next to them.
 
+mod host;
+
+pub use host::{HostFinding, HostPlaceRecord, HostRecord};
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -10,12 +14,14 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use warpproof_diagnostic::host::HostClass;
 use warpproof_diagnostic::{self as diagnostic, sarif};
 use warpproof_sim::check::{Finding, Severity};
 use warpproof_sim::stop::Place;
 use warpproof_sim::{Stop, StopKind};
 
 use crate::settings::{Format, Settings};
+use crate::site::{FrameRecord, Site, Symbols};
 use crate::work::LaunchCall;
 
 /// A line of CUDA source.
@@ -89,7 +95,12 @@ pub enum Record {
         help: Option<String>,
         /// How often it occurred in the launch.
         count: u64,
+        /// Where the program launched the kernel, innermost frame first.
+        #[serde(default)]
+        site: Vec<FrameRecord>,
     },
+    /// A finding in the host's code.
+    Host(HostRecord),
     /// A call of an unsupported function.
     Unsupported {
         /// Its name.
@@ -122,6 +133,16 @@ pub struct Reporter {
     texts: BTreeMap<u64, String>,
     results: Vec<serde_json::Value>,
     launches: u64,
+    symbols: Symbols,
+}
+
+/// Where a launch comes from.
+#[derive(Clone, Debug, Default)]
+pub struct Origin {
+    /// The call site.
+    pub site: Site,
+    /// Lines about the freed memory that stopped it, if that did.
+    pub freed: Option<Vec<String>>,
 }
 
 /// Whether launches are checked.
@@ -149,6 +170,7 @@ impl Reporter {
             texts: BTreeMap::new(),
             results: Vec::new(),
             launches: 0,
+            symbols: Symbols::default(),
         };
         let program =
             std::env::current_exe().map_or_else(|_| String::new(), |path| path.display().to_string());
@@ -200,9 +222,11 @@ impl Reporter {
         call: &LaunchCall,
         findings: &[Finding],
         stop: Option<&Stop>,
+        origin: &Origin,
     ) {
         self.launches += 1;
         self.count();
+        let freed = origin.freed.as_deref().zip(stop.map(|stop| stop.sentence.as_str()));
         // The findings of a checked launch already include a stop caused by the kernel.
         let stop = stop.filter(|stop| !findings.iter().any(|f| f.sentence == stop.sentence));
         let stopped = stop.map(|stop| (Finding::of_stop(stop), stop));
@@ -229,19 +253,21 @@ impl Reporter {
             notes: finding.notes.clone(),
             help: finding.help.clone(),
             count: finding.count,
+            site: Vec::new(),
         };
         for finding in findings {
-            self.report_once(
-                kernel,
-                finding,
-                &finding.to_string(),
-                &record(finding, finding.class.name(), "kernel"),
-            );
+            let freed = freed.filter(|(_, sentence)| *sentence == finding.sentence);
+            let mut finding = finding.clone();
+            finding.notes.extend(freed.iter().flat_map(|(notes, _)| notes.iter().cloned()));
+            let class = if freed.is_some() { HostClass::UseAfterFree.name() } else { finding.class.name() };
+            let record = record(&finding, class, "kernel");
+            self.report_once(kernel, &finding, &finding.to_string(), record, origin.site);
         }
         if let Some((finding, stop)) = stopped {
             let blame = stop.blame.name();
             let finding = finding.unwrap_or_else(|| plain(stop));
-            self.report_once(kernel, &finding, &stop.to_string(), &record(&finding, stop.kind.name(), blame));
+            let record = record(&finding, stop.kind.name(), blame);
+            self.report_once(kernel, &finding, &stop.to_string(), record, origin.site);
         }
     }
 
@@ -274,25 +300,36 @@ impl Reporter {
     }
 
     /// Reports a finding the first time it occurs.
-    fn report_once(&mut self, kernel: &str, finding: &Finding, text: &str, record: &Record) {
-        let Record::Finding { class, places, .. } = record else { return };
+    fn report_once(
+        &mut self,
+        kernel: &str,
+        finding: &Finding,
+        text: &str,
+        mut record: Record,
+        launched: Site,
+    ) {
+        let Record::Finding { class, places, site, .. } = &mut record else { return };
         // The same bug recurs in every launch, with other threads and another count, so these are not part of the key.
         let lines: Vec<u32> = places.iter().map(|place| place.ptx_line).collect();
         if self.seen.len() >= MOST || !self.seen.insert(format!("{kernel}\n{class}\n{lines:?}")) {
             return;
         }
-        self.keep(record);
+        *site = self.symbols.frames(launched);
+        let known = site.iter().find(|frame| frame.file.is_some()).or(site.first());
+        let from = known.map_or_else(String::new, |frame| format!("\n  launched at {}", frame.place()));
+        let class = class.clone();
+        self.keep(&record);
         match self.format {
             Format::Quiet => {}
-            Format::Text => self.write(&format!("warpproof: kernel `{kernel}`: {text}\n")),
+            Format::Text => self.write(&format!("warpproof: kernel `{kernel}`: {text}{from}\n")),
             Format::Json => {
-                if let Ok(line) = serde_json::to_string(record) {
+                if let Ok(line) = serde_json::to_string(&record) {
                     self.write(&format!("{line}\n"));
                 }
             }
             Format::Sarif => {
                 if self.results.len() < KEPT {
-                    let result = sarif_result(kernel, class, finding);
+                    let result = sarif_result(kernel, &class, finding);
                     self.results.push(result);
                     self.write_sarif();
                 }
@@ -404,7 +441,7 @@ fn with_run(log: &str, run: serde_json::Value) -> serde_json::Value {
 fn sarif_run(results: &[serde_json::Value]) -> serde_json::Value {
     let more =
         serde_json::json!({ "automationDetails": { "id": format!("process {}", std::process::id()) } });
-    sarif::run("warpproof", env!("CARGO_PKG_VERSION"), &sarif::rules(), results, more)
+    sarif::run("warpproof", env!("CARGO_PKG_VERSION"), &sarif::rules_with_host(), results, more)
 }
 
 /// A finding as a SARIF result.
@@ -474,11 +511,11 @@ mod tests {
             fs::read_to_string(file).unwrap().matches("\"record\":\"finding\"").count()
         };
         for _ in 0..2 {
-            driver.report.launched("k", "", &call, &[], Some(&stop));
+            driver.report.launched("k", "", &call, &[], Some(&stop), &Origin::default());
         }
         assert_eq!(count(), 1);
         driver.begin_report(settings(folder.path(), "race"));
-        driver.report.launched("k", "", &call, &[], Some(&stop));
+        driver.report.launched("k", "", &call, &[], Some(&stop), &Origin::default());
         assert_eq!(count(), 2);
         assert_eq!(driver.settings.checks, [warpproof_sim::check::Check::Race]);
     }

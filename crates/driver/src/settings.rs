@@ -19,8 +19,20 @@ pub enum Format {
     Quiet,
 }
 
+/// Whether memory that is never freed is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaks {
+    /// No.
+    Off,
+    /// As a warning.
+    Warn,
+    /// As an error.
+    Error,
+}
+
 /// The settings.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the user")]
 pub struct Settings {
     /// `WARPPROOF_DEVICE`: the visible devices, by their names in the device table.
     pub devices: Vec<&'static Device>,
@@ -42,6 +54,10 @@ pub struct Settings {
     pub model_clock: bool,
     /// `CUDA_LAUNCH_BLOCKING`: launches return their own errors.
     pub blocking: bool,
+    /// `WARPPROOF_LEAKS`: `off`, `warn` or `error`; the default is `warn`, and `off` in a Python interpreter.
+    pub leaks: Option<Leaks>,
+    /// `WARPPROOF_LATE`: work runs at the latest moment that CUDA allows.
+    pub late: bool,
     /// Messages about invalid settings.
     pub doubts: Vec<String>,
 }
@@ -117,7 +133,15 @@ impl Settings {
         };
         let model_clock = word("WARPPROOF_CLOCK", &["issue", "model"]) == "model";
         let on = |text: String| matches!(text.as_str(), "1" | "true" | "yes" | "on");
-        let fail = on(word("WARPPROOF_FAIL", &["0", "1", "true", "false", "yes", "no", "on", "off"]));
+        let switch = ["0", "1", "true", "false", "yes", "no", "on", "off"];
+        let fail = on(word("WARPPROOF_FAIL", &switch));
+        let late = on(word("WARPPROOF_LATE", &switch));
+        let leaks = match word("WARPPROOF_LEAKS", &["off", "warn", "error"]).as_str() {
+            "off" => Some(Leaks::Off),
+            "warn" => Some(Leaks::Warn),
+            "error" => Some(Leaks::Error),
+            _ => None,
+        };
         doubts.append(&mut later);
         Settings {
             devices,
@@ -130,6 +154,8 @@ impl Settings {
             instructions,
             model_clock,
             blocking: get("CUDA_LAUNCH_BLOCKING").is_some_and(|text| text.trim() == "1"),
+            leaks,
+            late,
             doubts,
         }
     }

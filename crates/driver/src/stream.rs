@@ -43,7 +43,7 @@ thread_local! {
 }
 
 /// `CU_STREAM_NON_BLOCKING`.
-const NON_BLOCKING: u32 = 1;
+pub const NON_BLOCKING: u32 = 1;
 /// `CU_EVENT_DISABLE_TIMING`.
 const DISABLE_TIMING: u32 = 2;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use warpproof_model::bound::bounds;
 use warpproof_model::{Device, Usage, work};
-use warpproof_sim::check::{Finding, Settings as CheckSettings, Severity};
+use warpproof_sim::check::{Finding, Settings as CheckSettings, Severity, Touched};
 use warpproof_sim::count::CountSettings;
 use warpproof_sim::{Blame, Launch, SharedDevice, Stop, StopKind};
 
@@ -14,6 +14,8 @@ use crate::abi::{Answer, Error};
 use crate::clock;
 use crate::driver::{self, Driver, Guard, after_earlier, ended};
 use crate::memory::{Kind, Memcpy, Memset};
+use crate::order::Started;
+use crate::report::Origin;
 use crate::stream::Target;
 
 /// A requested launch.
@@ -128,36 +130,29 @@ fn failed(stop: &Stop) -> Error {
     }
 }
 
-/// Submits work to a stream: it runs immediately, or becomes a node if the stream is capturing.
-pub fn submit(mut driver: Guard, target: Target, work: Work, calls: &mut Calls) -> Answer {
-    match driver.unless_captured(target, work)? {
-        Some(work) => perform(driver, target, &work, calls),
-        None => Ok(()),
-    }
-}
-
 /// Performs work after earlier work of its stream. The lock is released while a kernel runs.
-pub fn perform(driver: Guard, target: Target, work: &Work, calls: &mut Calls) -> Answer {
-    step(driver, target, work, calls).1
+pub fn perform(driver: Guard, target: Target, work: &Work, started: &Started, calls: &mut Calls) -> Answer {
+    step(driver, target, work, started, calls).1
 }
 
-fn step(driver: Guard, target: Target, work: &Work, calls: &mut Calls) -> (Guard, Answer) {
+fn step(driver: Guard, target: Target, work: &Work, started: &Started, calls: &mut Calls) -> (Guard, Answer) {
     let mut driver = after_earlier(driver, target);
     match work {
         Work::Child(all) => {
             for work in all {
                 let answer;
-                (driver, answer) = step(driver, target, work, calls);
+                let started = driver.submitted(target, work);
+                (driver, answer) = step(driver, target, work, &started, calls);
                 if answer.is_err() {
                     return (driver, answer);
                 }
             }
             (driver, Ok(()))
         }
-        Work::Launch(call) => launch(driver, target, call),
+        Work::Launch(call) => launch(driver, target, call, started),
         work => {
             let attached = matches!(work, Work::Copy(_) | Work::Set(_)) && driver.attach();
-            let answer = driver.perform_here(target, work, calls);
+            let answer = driver.perform_here(target, work, started, calls);
             if attached {
                 driver.detach();
             }
@@ -167,7 +162,7 @@ fn step(driver: Guard, target: Target, work: &Work, calls: &mut Calls) -> (Guard
 }
 
 /// Performs a launch; the lock is released while the kernel runs.
-fn launch(mut driver: Guard, target: Target, call: &LaunchCall) -> (Guard, Answer) {
+fn launch(mut driver: Guard, target: Target, call: &LaunchCall, started: &Started) -> (Guard, Answer) {
     let hidden;
     (driver, hidden) = driver::hide(driver, target);
     let job = match driver.prepare(target, call) {
@@ -192,7 +187,7 @@ fn launch(mut driver: Guard, target: Target, call: &LaunchCall) -> (Guard, Answe
     }
     ended();
     let answer = match done {
-        Ok(done) => driver.complete(target, call, &job, done),
+        Ok(done) => driver.complete(target, call, &job, done, started),
         Err(_) => Err(Error::UNKNOWN),
     };
     (driver, answer)
@@ -222,6 +217,8 @@ struct Done {
     /// Predicted.
     picoseconds: u64,
     output: Vec<u8>,
+    /// The bytes that it accessed, if they were recorded.
+    touched: Option<Touched>,
 }
 
 impl Job {
@@ -244,17 +241,18 @@ impl Job {
                 stop: counted.outcome.stop,
                 picoseconds: clock::LAUNCH_PS + time,
                 output: counted.outcome.output,
+                touched: None,
             };
         }
-        let (findings, outcome) = match &self.checks {
-            None => (Vec::new(), self.gpu.run(&self.launch)),
+        let (findings, outcome, touched) = match &self.checks {
+            None => (Vec::new(), self.gpu.run(&self.launch), None),
             Some(checks) => {
                 let checked = self.gpu.check_schedules(&self.launch, checks, self.schedules, 0).checked;
-                (checked.findings, checked.outcome)
+                (checked.findings, checked.outcome, checked.touched)
             }
         };
         let picoseconds = clock::LAUNCH_PS + clock::issue_ps(self.model, outcome.instructions);
-        Done { findings, stop: outcome.stop, picoseconds, output: outcome.output }
+        Done { findings, stop: outcome.stop, picoseconds, output: outcome.output, touched }
     }
 }
 
@@ -271,12 +269,14 @@ impl Driver {
         Ok(Some(work))
     }
 
-    fn perform_here(&mut self, target: Target, work: &Work, calls: &mut Calls) -> Answer {
+    fn perform_here(&mut self, target: Target, work: &Work, started: &Started, calls: &mut Calls) -> Answer {
         match work {
             // Earlier work is already complete, so there is nothing to wait for. `step` takes the others apart.
             Work::Empty | Work::Wait(_) | Work::Launch(_) | Work::Child(_) => {}
             Work::Copy(copy) => {
+                self.check_copy(copy)?;
                 let bytes = self.copy(copy)?;
+                self.copied(started, copy);
                 let model = self.devices[target.device].model;
                 let within =
                     copy.from.side != crate::memory::Side::Host && copy.to.side != crate::memory::Side::Host;
@@ -284,19 +284,31 @@ impl Driver {
                 self.advance(target.device, time);
             }
             Work::Set(set) => {
+                self.check_memset(set)?;
                 let bytes = self.fill(set)?;
+                self.filled(started, set);
                 let time = clock::memory_ps(self.devices[target.device].model, bytes) / 2;
                 self.advance(target.device, time);
             }
-            Work::Host(call) => calls.push(*call),
+            Work::Host(call) => {
+                // The function can inform other threads that earlier work is complete.
+                self.order.host_knows(started);
+                calls.push(*call);
+            }
             Work::Record(event) => {
                 let now = self.devices[target.device].clock_ps;
                 let event = self.events.get_mut(event).ok_or(Error::INVALID_HANDLE)?;
                 event.recorded = Some((target.device, now));
                 event.captured = None;
             }
-            Work::Allocate(base) => self.allocate_reserved(*base)?,
-            Work::Free(base) => self.end_memory(*base)?,
+            Work::Allocate(base) => {
+                self.allocate_reserved(*base)?;
+                self.changed(started, "the allocation", *base);
+            }
+            Work::Free(base) => {
+                self.changed(started, "the free", *base);
+                self.end_memory(*base)?;
+            }
         }
         Ok(())
     }
@@ -361,6 +373,7 @@ impl Driver {
         let checks = (!settings.checks.is_empty()).then(|| CheckSettings {
             checks: settings.checks.clone(),
             buffers: self.roles(),
+            touched: self.compares_streams(),
             ..CheckSettings::default()
         });
         // Host memory cannot be restored between schedules, because the program may use it meanwhile: only one schedule then.
@@ -387,12 +400,27 @@ impl Driver {
     }
 
     /// Records what a launch gave.
-    fn complete(&mut self, target: Target, call: &LaunchCall, job: &Job, done: Done) -> Answer {
-        let Done { findings, stop, picoseconds, output } = done;
+    fn complete(
+        &mut self,
+        target: Target,
+        call: &LaunchCall,
+        job: &Job,
+        done: Done,
+        started: &Started,
+    ) -> Answer {
+        let Done { findings, stop, picoseconds, output, touched } = done;
         self.advance(target.device, picoseconds);
         self.report.print(&output);
         let wrong = findings.iter().any(|finding| finding.severity == Severity::Error);
-        self.report.launched(&job.name, &job.text, call, &findings, stop.as_deref());
+        let freed =
+            stop.as_deref().and_then(|stop| stop.address).and_then(|address| self.freed_notes(address));
+        let site = started.site();
+        let origin = Origin { site, freed };
+        self.report.launched(&job.name, &job.text, call, &findings, stop.as_deref(), &origin);
+        let kernel = format!("kernel `{}`", job.name);
+        if let Some(touched) = touched {
+            self.end_operation(started, &kernel, touched);
+        }
         let error = match stop {
             Some(stop) => {
                 let error = failed(&stop);
@@ -405,6 +433,7 @@ impl Driver {
         };
         if let Some(error) = error {
             self.poison(target.context, error);
+            self.unread.poisoned(target.context, error.0, &kernel, site);
             if self.settings.blocking {
                 return Err(error);
             }

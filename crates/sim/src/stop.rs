@@ -152,6 +152,9 @@ pub struct Stop {
     pub notes: Vec<String>,
     /// How to fix it.
     pub help: Option<String>,
+    /// The address in global memory whose access caused it.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub address: Option<u64>,
 }
 
 impl Stop {
@@ -168,6 +171,7 @@ impl Stop {
             others: Vec::new(),
             notes: Vec::new(),
             help: None,
+            address: None,
         }
     }
 

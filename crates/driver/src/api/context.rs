@@ -138,11 +138,12 @@ api! {
 api! {
     /// Waits for the current context: for kernels that other threads launched.
     fn cuCtxSynchronize => () {
-        let driver = idle();
+        let mut driver = idle();
         let (_, context) = driver.current()?;
         if driver.captures.values().any(|capture| capture.context == context && capture.mode == 0) {
             return Err(Error::STREAM_CAPTURE_UNSUPPORTED);
         }
+        driver.order.host_waits_for_all();
         Ok(())
     }
 }
@@ -150,7 +151,8 @@ api! {
 api! {
     /// Waits for a given context.
     fn cuCtxSynchronize_v2 => (context: Handle) {
-        let driver = idle();
+        let mut driver = idle();
+        driver.order.host_waits_for_all();
         let error = if context.is_null() { driver.current_any()?.2.error } else { driver.context(number(context))?.error };
         error.map_or(Ok(()), Err)
     }

@@ -1,7 +1,8 @@
 //! Events.
 
-use super::{Out, driver, handle, number, submit};
+use super::{Out, catch_up, driver, handle, number, submit};
 use crate::abi::{Error, Handle};
+use crate::queue::Until;
 use crate::work::Work;
 
 api! {
@@ -20,6 +21,7 @@ api! {
     fn cuEventDestroy | cuEventDestroy_v2 => (event: Handle) {
         let mut driver = driver();
         driver.ready()?;
+        driver.order.forget_event(number(event));
         driver.events.remove(&number(event)).map(drop).ok_or(Error::INVALID_HANDLE)
     }
 }
@@ -46,10 +48,17 @@ api! {
 api! {
     /// Waits for an event. All work is already complete, so this only returns the context's error.
     fn cuEventQuery | cuEventSynchronize => (event: Handle) {
-        let driver = driver();
-        if driver.event(number(event))?.captured.is_some() {
-            return Err(Error::CAPTURED_EVENT);
-        }
+        let until = {
+            let driver = driver();
+            if driver.event(number(event))?.captured.is_some() {
+                return Err(Error::CAPTURED_EVENT);
+            }
+            Until::Clock(driver.order.event_clock(number(event)))
+        };
+        catch_up(&until);
+        let mut driver = driver();
+        driver.event(number(event))?;
+        driver.order.host_waits_for_event(number(event));
         Ok(())
     }
 }

@@ -66,20 +66,28 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::abi::{Answer, Error, Handle};
-use crate::driver::{Guard, driver, idle};
+use crate::driver::{Guard, driver};
+use crate::queue::{self, Until};
+use crate::stream::Target;
 use crate::work::{self, Calls, Work};
 
 thread_local! {
     /// Whether the current call uses the per-thread default stream.
     static PER_THREAD: Cell<bool> = const { Cell::new(false) };
+    /// Whether the current call returns before its work is complete.
+    static ASYNC: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs the body of an API function. A panic becomes `CUDA_ERROR_UNKNOWN` and does not unwind into C.
 fn call(name: &str, body: impl FnOnce() -> Answer) -> u32 {
+    ASYNC.set(name.contains("Async"));
     PER_THREAD.set(name.ends_with("_ptsz") || name.ends_with("_ptds"));
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => 0,
-        Ok(Err(Error(code))) => code,
+        Ok(Err(Error(code))) => {
+            crate::unread::call_failed(code);
+            code
+        }
         Err(_) => Error::UNKNOWN.0,
     }
 }
@@ -115,17 +123,87 @@ fn stream_number(stream: Handle) -> u64 {
     }
 }
 
-/// Submits work to a stream, then runs the resulting host functions without holding the lock.
+/// Submits work to a stream: it runs, is queued, or becomes a node if the stream is capturing.
 fn submit(stream: Handle, work: Work) -> Answer {
     let stream = stream_number(stream);
-    let mut calls = Calls::new();
-    {
-        let mut driver = driver();
-        let target = driver.target(stream)?;
-        work::submit(driver, target, work, &mut calls)?;
+    let mut driver = driver();
+    let target = driver.target(stream)?;
+    let waits = !ASYNC.get() && driver.host_waits_for(&work);
+    let Some(work) = driver.unless_captured(target, work)? else { return Ok(()) };
+    perform(driver, target, work)?;
+    if waits {
+        let mut driver = caught_up(self::driver(), target)?;
+        driver.host_waited(target);
     }
+    Ok(())
+}
+
+/// Performs or queues work, then runs the resulting host functions without holding the lock.
+fn perform(mut driver: Guard, target: Target, work: Work) -> Answer {
+    let started = driver.submitted(target, &work);
+    let late = driver.settings.late;
+    let Some(work) = driver.queue(target, work, &started)? else {
+        if let Some(until) = driver.overflow() {
+            drop(driver);
+            catch_up(&until);
+        }
+        return Ok(());
+    };
+    if late {
+        drop(driver);
+        catch_up(&Until::Clock(started.before().clone()));
+        driver = self::driver();
+        // As a call that waits for earlier work, it returns the error of that work.
+        if let Some(error) = driver.contexts.get(&target.context).and_then(|context| context.error) {
+            return Err(error);
+        }
+    }
+    let mut calls = Calls::new();
+    work::perform(driver, target, &work, &started, &mut calls)?;
     make(calls);
     Ok(())
+}
+
+/// Runs the queued work that a call waits for.
+fn catch_up(until: &Until) {
+    queue::catch_up(until, |mut driver, target, work, started| {
+        let mut calls = Calls::new();
+        // After an error no more work runs; a later call returns the error.
+        if driver.contexts.get(&target.context).is_none_or(|context| context.error.is_some()) {
+            return;
+        }
+        // The event may have been destroyed.
+        if matches!(work, Work::Record(event) if !driver.events.contains_key(&event)) {
+            return;
+        }
+        let performed = work::perform(driver, target, &work, &started, &mut calls);
+        if let Err(error) = performed {
+            driver = self::driver();
+            driver.queued_failed(target, error, &started);
+            drop(driver);
+        }
+        make(calls);
+    });
+}
+
+/// Waits for the work of a stream. Returns the error of its context.
+fn caught_up(mut driver: Guard, target: Target) -> Answer<Guard> {
+    if driver.settings.late {
+        let until = Until::Clock(driver.clock_of(target));
+        drop(driver);
+        catch_up(&until);
+        driver = self::driver();
+    }
+    match driver.contexts.get(&target.context).and_then(|context| context.error) {
+        Some(error) if driver.settings.late => Err(error),
+        _ => Ok(driver),
+    }
+}
+
+/// The state of this process when all work is complete: for calls that end or free what kernels use.
+fn idle() -> Guard {
+    catch_up(&Until::All);
+    crate::driver::idle()
 }
 
 /// Releases the lock and calls the destructors that are due.

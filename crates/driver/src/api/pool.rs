@@ -7,6 +7,7 @@ use super::{In, Out, driver, handle, number, submit};
 use crate::abi::{Answer, Error, Handle};
 use crate::driver::Driver;
 use crate::memory::{Kind, Pool};
+use crate::site::Site;
 use crate::work::Work;
 
 impl Driver {
@@ -54,6 +55,8 @@ fn allocate(size: usize, pool: Option<u64>, stream: Handle) -> Answer<u64> {
             pool.allocated(bytes);
         }
     }
+    let started = driver.start_operation(target, Site::here());
+    driver.changed(&started, "the allocation", base);
     Ok(base)
 }
 
@@ -83,12 +86,13 @@ api! {
     /// Frees memory, in stream order.
     fn cuMemFreeAsync | cuMemFreeAsync_ptsz => (base: u64, stream: Handle) {
         {
-            let driver = driver();
+            let mut driver = driver();
             driver.current()?;
             if base == 0 {
                 return Ok(());
             }
             if driver.memory.get(&base).is_none_or(|a| a.kind != Kind::Device) {
+                driver.report_free(base, &[Kind::Device]);
                 return Err(Error::INVALID_VALUE);
             }
         }

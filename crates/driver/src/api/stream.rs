@@ -3,10 +3,10 @@
 use std::ffi::{c_int, c_void};
 
 use super::graph::plain_edges;
-use super::{In, Out, driver, handle, make, number, settle, stream_number, submit};
+use super::{In, Out, caught_up, driver, handle, number, perform, settle, stream_number, submit};
 use crate::abi::{Answer, Error, Handle};
 use crate::driver::after_earlier;
-use crate::work::{self, Calls, HostCall, Work};
+use crate::work::{HostCall, Work};
 
 api! {
     /// Creates a stream.
@@ -45,7 +45,11 @@ api! {
     fn cuStreamSynchronize | cuStreamSynchronize_ptsz => (stream: Handle) {
         let mut driver = driver();
         let target = driver.target(stream_number(stream))?;
-        after_earlier(driver, target).synchronize(stream_number(stream))
+        let driver = caught_up(driver, target)?;
+        let mut driver = after_earlier(driver, target);
+        driver.synchronize(stream_number(stream))?;
+        driver.host_waited(target);
+        Ok(())
     }
 }
 
@@ -54,8 +58,13 @@ api! {
     fn cuStreamQuery | cuStreamQuery_ptsz => (stream: Handle) {
         let mut driver = driver();
         let target = driver.target(stream_number(stream))?;
+        driver = caught_up(driver, target)?;
         driver.synchronize(stream_number(stream))?;
-        if driver.must_wait(target) { Err(Error::NOT_READY) } else { Ok(()) }
+        if driver.must_wait(target) {
+            return Err(Error::NOT_READY);
+        }
+        driver.host_waited(target);
+        Ok(())
     }
 }
 
@@ -156,6 +165,12 @@ api! {
             return Err(Error::STREAM_CAPTURE_UNSUPPORTED);
         }
         submit(stream, Work::Empty)?;
+        {
+            // The function can inform other threads that earlier work is complete.
+            let mut driver = driver();
+            let target = driver.target(stream_number(stream))?;
+            driver.host_waited(target);
+        }
         // SAFETY: the program passed the function for this call.
         unsafe { callback(stream, 0, data) };
         Ok(())
@@ -410,17 +425,13 @@ api! {
             (target, driver.launch_graph(target, number(executable))?)
         };
         for work in works {
-            let mut calls = Calls::new();
-            {
-                let driver = driver();
-                // After an error no more work runs; a later call returns the error.
-                if driver.contexts.get(&target.context).is_none_or(|context| context.error.is_some()) {
-                    break;
-                }
-                work::perform(driver, target, &work, &mut calls)?;
+            let driver = driver();
+            // After an error no more work runs; a later call returns the error.
+            if driver.contexts.get(&target.context).is_none_or(|context| context.error.is_some()) {
+                break;
             }
             // A host function must see the results of earlier nodes, and later nodes must see its results.
-            make(calls);
+            perform(driver, target, work)?;
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ use super::raw::RawFindings;
 use super::settings::Check;
 use super::site::Kind;
 use super::taint::Taint;
+use super::touched;
 use crate::machine::{Access, Row, lanes_of, used_pieces};
 use crate::memory::Space;
 use crate::observe::{Arrival, AsyncCopy, Exchange, Issue, Mbarrier, Moved, Observer};
@@ -34,6 +35,7 @@ pub(crate) struct Checker {
     barrier: Option<BarrierUse>,
     provenance: Option<Provenance>,
     taint: Option<Taint>,
+    touched: Option<touched::Pages>,
     /// Records what each step accesses; set only when an exploration orders the steps.
     pub(super) log: Option<Arc<Log>>,
 }
@@ -53,6 +55,7 @@ pub(crate) struct Left {
     /// Bytes of shadow state for shared memory.
     pub shadow: u64,
     pub stores: Option<Stores>,
+    pub touched: Option<touched::Pages>,
 }
 
 impl Checker {
@@ -79,6 +82,7 @@ impl Checker {
         let provenance = context.fragments.as_ref().map(|_| Provenance::new(block, context.shared));
         let barrier = context.settings.has(Check::Barrier).then(BarrierUse::default);
         let (fences, raw_findings) = (Fences::default(), RawFindings::default());
+        let touched = context.settings.touched.then(touched::Pages::default);
         Checker {
             context,
             block,
@@ -92,6 +96,7 @@ impl Checker {
             barrier,
             provenance,
             taint,
+            touched,
             log: None,
         }
     }
@@ -114,6 +119,7 @@ impl Checker {
             pages: self.race.map(|race| race.global.into_pages()),
             shadow: u64::try_from(shadow).unwrap_or(u64::MAX),
             stores: self.outputs.and_then(Outputs::into_own),
+            touched: self.touched,
         }
     }
 }
@@ -178,6 +184,9 @@ impl Observer for Checker {
         }
         if let Some(provenance) = &mut self.provenance {
             provenance.access(&self.context, access);
+        }
+        if let (Some(touched), Space::Global) = (&mut self.touched, access.space) {
+            by_use(access, |access| touched.access(&self.context.sites, access));
         }
         let Checker { context, order, fences, raw_findings, race, init, outputs, taint, .. } = self;
         if let Some(taint) = taint
@@ -259,6 +268,9 @@ impl Observer for Checker {
     }
 
     fn copy_issued(&mut self, copy: &AsyncCopy) {
+        if let Some(touched) = &mut self.touched {
+            touched.copy(copy);
+        }
         let Checker { context, block, order, raw_findings, race, init, outputs, taint, .. } = self;
         if let Some(taint) = taint {
             taint.copy_issued(copy);

@@ -30,6 +30,7 @@ mod settings;
 mod shadow;
 mod site;
 mod taint;
+mod touched;
 mod undefined;
 mod unused;
 
@@ -39,6 +40,7 @@ pub use finding::{Finding, Label, Severity, Thread};
 
 pub use schedules::schedules_needed;
 pub use settings::{BufferRole, Check, Role, Settings, Source};
+pub use touched::Touched;
 
 use crate::machine::{Guide, Outcome};
 use crate::observe::Observer;
@@ -69,6 +71,8 @@ pub struct Checked {
     pub dropped: u64,
     /// Bytes of shadow state for shared memory: the maximum over all blocks.
     pub shadow: u64,
+    /// The bytes of global memory that the launch accessed, if [`Settings::touched`] asks for them.
+    pub touched: Option<Touched>,
 }
 
 /// The findings without those that another finding explains: a note at the locations of an error, and an uninitialized
@@ -181,6 +185,7 @@ impl Device {
         let common_stores = talk.then(|| Arc::new(Mutex::new(stores.clone())));
         let mut raw_findings = RawFindings::default();
         let mut shadow = 0;
+        let mut touched = settings.touched.then(touched::Pages::default);
         let listen = |block| -> Option<Box<dyn Observer>> {
             let stores = match &common_stores {
                 Some(stores) => Outputs::Together(stores.clone()),
@@ -196,6 +201,9 @@ impl Device {
                 let left = checker.finish();
                 raw_findings.merge(left.raw_findings);
                 shadow = shadow.max(left.shadow);
+                if let (Some(all), Some(own)) = (&mut touched, left.touched) {
+                    all.merge(own);
+                }
                 left.stores.into_iter().for_each(|own| stores.merge(own));
                 if let (Some(mut pages), false) = (left.pages, talk) {
                     between.add(&context, &mut raw_findings, left.block, &mut pages);
@@ -227,6 +235,7 @@ impl Device {
         let kept = settings.max_findings.min(findings.len());
         let dropped = u64::try_from(findings.len() - kept).unwrap_or(u64::MAX);
         findings.truncate(kept);
-        (Checked { outcome, findings, dropped, shadow }, Writers { between, together })
+        let touched = touched.map(|pages| pages.touched());
+        (Checked { outcome, findings, dropped, shadow, touched }, Writers { between, together })
     }
 }

@@ -161,6 +161,8 @@ pub struct Settings {
     pub max_findings: usize,
     /// Maximum number of bytes that checks may use to record memory accesses.
     pub memory: u64,
+    /// Whether to record which bytes of global memory the launch accesses.
+    pub touched: bool,
 }
 
 impl Default for Settings {
@@ -171,6 +173,7 @@ impl Default for Settings {
             buffers: Vec::new(),
             max_findings: 100,
             memory: 4 << 30,
+            touched: false,
         }
     }
 }

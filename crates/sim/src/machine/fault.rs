@@ -89,6 +89,7 @@ impl Warp<'_, '_> {
         if let Some(stop) = &mut self.stop {
             stop.notes = notes;
             stop.help = help;
+            stop.address = (fault.space == Space::Global).then_some(fault.address);
         }
         flow
     }

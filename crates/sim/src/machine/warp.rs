@@ -570,6 +570,7 @@ impl Warp<'_, '_> {
             others: Vec::new(),
             notes: Vec::new(),
             help: None,
+            address: None,
         }));
         Flow::Stop
     }

@@ -321,6 +321,7 @@ impl Check {
             buffers: prepared.roles,
             max_findings: self.max_findings.saturating_mul(COPIES),
             memory: beside,
+            touched: false,
         };
         let start = Instant::now();
         let checked = if let Some(bounds) = examined.bounds {

@@ -11,7 +11,7 @@ use std::process::{Command, ExitStatus};
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use warpproof_driver::report::{COUNT, PlaceRecord, Record};
+use warpproof_driver::report::{COUNT, HostRecord, PlaceRecord, Record};
 use warpproof_driver::settings::Settings;
 use warpproof_model::grouped;
 use warpproof_sim::check::{Class, Finding, Label, Severity as Grade, Thread};
@@ -19,7 +19,7 @@ use warpproof_sim::stop;
 use warpproof_toolchain::Source;
 
 use super::flags::JsonFlag;
-use crate::report::{Kind, Outcome, Report, first_error};
+use crate::report::{Kind, Outcome, Place, Report, Severity, first_error};
 use crate::source::{Ptx, of_finding};
 use crate::terminal::Terminal;
 pub(crate) use library::carry;
@@ -35,6 +35,8 @@ use warpproof_toolchain::symbol::readable;
 ///   warpproof exec -- python train.py
 ///   warpproof exec --checks race,init -- cargo test
 ///   export LD_LIBRARY_PATH=$(warpproof exec --library-path)    the same, without this command
+///
+/// The host's use of the API is checked too: leaks, frees, copies, and streams that race.
 ///
 /// Programs of the CUDA runtime must be linked with the shared one: `nvcc -cudart shared`.
 ///
@@ -62,6 +64,12 @@ pub(crate) struct Exec {
     /// Make a launch with a finding fail, like a device error
     #[arg(long)]
     fail: bool,
+    /// Run queued work as late as CUDA allows, so that missing synchronization shows
+    #[arg(long)]
+    late: bool,
+    /// Report memory that is never freed [default: warn; off for Python]
+    #[arg(long, value_name = "HOW", value_parser = ["off", "warn", "error"], hide_possible_values = true)]
+    leaks: Option<String>,
     /// Set the output format
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
@@ -100,7 +108,8 @@ struct Collected {
 /// A finding, with its place.
 #[derive(Debug)]
 struct Found {
-    kernel: String,
+    /// The kernel; none for a finding in the host's code.
+    kernel: Option<String>,
     report: Report,
     blame: String,
     /// The processes that reported it.
@@ -150,13 +159,15 @@ impl Exec {
     }
 
     /// The settings, as passed to the library.
-    fn settings(&self) -> [(&'static str, Option<String>); 5] {
+    fn settings(&self) -> [(&'static str, Option<String>); 7] {
         [
             ("WARPPROOF_CHECKS", self.checks.clone()),
             ("WARPPROOF_SCHEDULES", self.schedules.map(|n| n.to_string())),
             ("WARPPROOF_INSTRUCTIONS", self.max_instructions.map(|n| n.to_string())),
             ("WARPPROOF_DEVICE", self.device.clone()),
             ("WARPPROOF_FAIL", self.fail.then(|| "1".to_owned())),
+            ("WARPPROOF_LEAKS", self.leaks.clone()),
+            ("WARPPROOF_LATE", self.late.then(|| "1".to_owned())),
         ]
     }
 
@@ -218,6 +229,7 @@ fn collect(folder: &Path) -> Collected {
                 Record::Unsupported { function } => drop(collected.unsupported.insert(function)),
                 Record::Said { sentence } => drop(collected.said.insert(sentence)),
                 Record::Finding { .. } => collected.add(&record, &file, &mut known),
+                Record::Host(record) => collected.add_host(&record, &file, &mut known),
             }
         }
     }
@@ -258,6 +270,7 @@ impl Collected {
             notes,
             help,
             count,
+            site,
             ..
         } = record
         else {
@@ -304,10 +317,35 @@ impl Collected {
             ),
             None,
         );
+        let lined = site.iter().find(|frame| frame.file.is_some());
+        if let Some((frame, file)) = lined.and_then(|frame| Some((frame, frame.file.as_ref()?))) {
+            let place = Place::new(file.as_str(), frame.line).label(Some("launched here".to_owned()));
+            report = report.note("the launch", Some(place));
+        } else if let Some(frame) = site.first() {
+            report = report.note(format!("launched at {}", frame.place()), None);
+        }
         self.findings.push(Found {
-            kernel: kernel.clone(),
+            kernel: Some(kernel.clone()),
             report,
             blame: blame.clone(),
+            processes: BTreeSet::from([file.to_path_buf()]),
+        });
+    }
+
+    /// Adds a finding in the host's code, or counts the process that made a known one.
+    fn add_host(&mut self, record: &HostRecord, file: &Path, known: &mut BTreeMap<String, usize>) {
+        let frames = record.places.iter().flat_map(|place| &place.frames);
+        let frames: Vec<(&str, u64)> = frames.map(|frame| (frame.module.as_str(), frame.offset)).collect();
+        let key = format!("{}\n{frames:?}", record.class);
+        if let Some(found) = known.get(&key).and_then(|at| self.findings.get_mut(*at)) {
+            found.processes.insert(file.to_path_buf());
+            return;
+        }
+        known.insert(key, self.findings.len());
+        self.findings.push(Found {
+            kernel: None,
+            report: record.report(|name| readable(name).to_string()),
+            blame: "host".to_owned(),
             processes: BTreeSet::from([file.to_path_buf()]),
         });
     }
@@ -341,15 +379,24 @@ impl Collected {
             terminal.say("exec: the program opened no device through this library; nothing was checked");
             return;
         }
-        let wrong = self.findings.iter().filter(|found| found.blame == "kernel").count();
+        let (warnings, wrong): (Vec<&Found>, Vec<&Found>) = self
+            .findings
+            .iter()
+            .filter(|found| matches!(found.blame.as_str(), "kernel" | "host"))
+            .partition(|found| found.report.severity == Severity::Warning);
         let counted =
             |n: u64, one: &str, more: &str| format!("{} {}", grouped(n), if n == 1 { one } else { more });
+        let number = |list: &[&Found]| u64::try_from(list.len()).unwrap_or(u64::MAX);
+        let warned = match number(&warnings) {
+            0 => String::new(),
+            count => format!(", {}", counted(count, "warning", "warnings")),
+        };
         terminal.say(format_args!(
-            "exec: {}, {}, {} checked, {}",
+            "exec: {}, {}, {} checked, {}{warned}",
             counted(self.processes, "process", "processes"),
             counted(self.launches, "launch", "launches"),
             grouped(self.checked),
-            counted(u64::try_from(wrong).unwrap_or(u64::MAX), "finding", "findings")
+            counted(number(&wrong), "finding", "findings")
         ));
     }
 

@@ -1,0 +1,537 @@
+//! The order of work: which launches, copies and memsets happen before which, and races between those that nothing orders.
+//!
+//! Each stream has a clock, and so has the host; a clock holds, for each stream, the number of the last operation that happened
+//! before. An operation starts after earlier work of its stream and after everything that the host knew to be complete when it
+//! submitted the operation. Events carry the clock of their stream; a synchronization adds a stream's clock to the host's. The legacy
+//! default stream and blocking streams wait for each other. All threads of the host share one clock: their own synchronization cannot
+//! be observed, so it is assumed.
+//!
+//! Can miss: races with operations that were forgotten ([`MOST_OPERATIONS`], [`MOST_RANGES`]), between nodes of one graph,
+//! and with accesses of the host itself. Never reports: two operations that CUDA orders.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+use warpproof_diagnostic::host::HostClass;
+use warpproof_sim::check::Touched;
+
+use crate::driver::Driver;
+use crate::memory::{End, Kind, Memcpy, Memset, Side, wide};
+use crate::misuse::named;
+use crate::report::HostFinding;
+use crate::site::Site;
+use crate::stream::{NON_BLOCKING, Target};
+use crate::work::Work;
+
+/// Operations that are remembered.
+const MOST_OPERATIONS: usize = 512;
+/// Ranges of all remembered operations.
+const MOST_RANGES: usize = 1 << 20;
+/// Rows of a copy that are recorded.
+const MOST_ROWS: u64 = 1 << 14;
+/// Streams with a clock, before those that were destroyed are forgotten.
+const MOST_STREAMS: usize = 256;
+
+/// By stream, the number of the last operation that happened before.
+pub type Clock = BTreeMap<u64, u64>;
+
+fn join(clock: &mut Clock, other: &Clock) {
+    for (stream, time) in other {
+        let mine = clock.entry(*stream).or_default();
+        *mine = (*time).max(*mine);
+    }
+}
+
+/// An operation that has started.
+#[derive(Clone, Debug)]
+pub struct Started {
+    stream: u64,
+    time: u64,
+    /// What happened before it.
+    before: Clock,
+    site: Site,
+}
+
+impl Started {
+    /// Whether it happens before a clock.
+    pub fn happens_before(&self, clock: &Clock) -> bool {
+        clock.get(&self.stream).is_some_and(|time| *time >= self.time)
+    }
+
+    /// Whether it happens after another operation.
+    pub fn follows(&self, other: &Started) -> bool {
+        other.happens_before(&self.before)
+    }
+
+    /// Whether it is the same operation.
+    pub fn is(&self, other: &Started) -> bool {
+        (self.stream, self.time) == (other.stream, other.time)
+    }
+
+    /// What happened before it.
+    pub fn before(&self) -> &Clock {
+        &self.before
+    }
+
+    /// What happened before it, and itself.
+    pub fn after(&self) -> Clock {
+        let mut clock = self.before.clone();
+        clock.insert(self.stream, self.time);
+        clock
+    }
+
+    /// Where it was submitted.
+    pub fn site(&self) -> Site {
+        self.site
+    }
+}
+
+/// An operation that has ended.
+#[derive(Debug)]
+struct Operation {
+    started: Started,
+    /// What it is, for a sentence.
+    name: String,
+    touched: Touched,
+}
+
+/// How an operation accesses bytes, for a sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    Reads,
+    Writes,
+    Updates,
+}
+
+impl Access {
+    fn name(self) -> &'static str {
+        match self {
+            Access::Reads => "reads",
+            Access::Writes => "writes",
+            Access::Updates => "updates",
+        }
+    }
+}
+
+/// The clocks, and the operations that later ones are compared with.
+#[derive(Debug, Default)]
+pub struct Order {
+    host: Clock,
+    streams: BTreeMap<u64, Clock>,
+    events: BTreeMap<u64, Clock>,
+    past: VecDeque<Operation>,
+    ranges: usize,
+    /// Streams with a clock at which those that were destroyed are forgotten next.
+    limit: usize,
+}
+
+fn size(touched: &Touched) -> usize {
+    touched.read.len() + touched.written.len() + touched.strong.len()
+}
+
+/// The first bytes that two sorted lists share.
+fn shared(a: &[Range<u64>], b: &[Range<u64>]) -> Option<Range<u64>> {
+    let (mut i, mut j) = (0, 0);
+    while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
+        let (start, end) = (x.start.max(y.start), x.end.min(y.end));
+        if start < end {
+            return Some(start..end);
+        }
+        if x.end <= y.end {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+    None
+}
+
+/// Bytes that two operations access and at least one writes, and how each accesses them.
+fn conflict(a: &Touched, b: &Touched) -> Option<(Range<u64>, Access, Access)> {
+    use Access::{Reads, Updates, Writes};
+    let pairs = [
+        (&a.written, &b.written, Writes, Writes),
+        (&a.written, &b.read, Writes, Reads),
+        (&a.read, &b.written, Reads, Writes),
+        (&a.written, &b.strong, Writes, Updates),
+        (&a.strong, &b.written, Updates, Writes),
+        (&a.strong, &b.read, Updates, Reads),
+        (&a.read, &b.strong, Reads, Updates),
+    ];
+    pairs.into_iter().find_map(|(a, b, first, second)| Some((shared(a, b)?, first, second)))
+}
+
+impl Order {
+    /// Starts an operation of a stream that follows the given streams too.
+    fn start(&mut self, stream: u64, after: &[u64], site: Site) -> Started {
+        let mut clock = self.streams.get(&stream).cloned().unwrap_or_default();
+        join(&mut clock, &self.host);
+        for other in after {
+            if let Some(other) = self.streams.get(other) {
+                join(&mut clock, other);
+            }
+        }
+        let before = clock.clone();
+        let time = clock.entry(stream).or_default();
+        *time += 1;
+        let time = *time;
+        self.streams.insert(stream, clock);
+        Started { stream, time, before, site }
+    }
+
+    /// Whether the host knows that an operation is complete.
+    fn known(host: &Clock, operation: &Operation) -> bool {
+        operation.started.happens_before(host)
+    }
+
+    /// Ends an operation. Returns an earlier one that it races with.
+    fn end(&mut self, started: Started, name: &str, touched: Touched) -> Option<Race> {
+        let race = self.past.iter().rev().find_map(|other| {
+            if started.follows(&other.started) || other.started.follows(&started) {
+                return None;
+            }
+            let (bytes, first, second) = conflict(&other.touched, &touched)?;
+            Some(Race {
+                bytes,
+                first: (other.name.clone(), first, other.started.site),
+                second: (name.to_owned(), second, started.site),
+            })
+        });
+        self.ranges += size(&touched);
+        self.past.push_back(Operation { started, name: name.to_owned(), touched });
+        while self.past.len() > MOST_OPERATIONS || self.ranges > MOST_RANGES {
+            let Some(oldest) = self.past.pop_front() else { break };
+            self.ranges -= size(&oldest.touched);
+        }
+        race
+    }
+
+    /// The host waits for an event.
+    pub fn host_waits_for_event(&mut self, event: u64) {
+        if let Some(clock) = self.events.get(&event) {
+            join(&mut self.host, clock);
+        }
+        self.prune();
+    }
+
+    /// The host waits for all work.
+    pub fn host_waits_for_all(&mut self) {
+        for clock in self.streams.values() {
+            join(&mut self.host, clock);
+        }
+        self.prune();
+    }
+
+    /// Every later operation follows what the host knows to be complete.
+    fn prune(&mut self) {
+        let host = &self.host;
+        self.past.retain(|operation| !Order::known(host, operation));
+        self.ranges = self.past.iter().map(|operation| size(&operation.touched)).sum();
+    }
+
+    /// Records an event.
+    fn record(&mut self, event: u64, started: &Started) {
+        self.events.insert(event, started.after());
+    }
+
+    /// What happened before an event was recorded.
+    pub fn event_clock(&self, event: u64) -> Clock {
+        self.events.get(&event).cloned().unwrap_or_default()
+    }
+
+    /// The host knows that an operation is complete.
+    pub fn host_knows(&mut self, started: &Started) {
+        join(&mut self.host, &started.after());
+        self.prune();
+    }
+
+    /// A stream waits for an event.
+    fn wait(&mut self, event: u64, stream: u64) {
+        if let Some(clock) = self.events.get(&event) {
+            join(self.streams.entry(stream).or_default(), clock);
+        }
+    }
+
+    /// Forgets an event.
+    pub fn forget_event(&mut self, event: u64) {
+        self.events.remove(&event);
+    }
+
+    /// Forgets clocks of streams that do not exist, if there are many.
+    fn forget_streams(&mut self, exists: impl Fn(&u64) -> bool) {
+        if self.streams.len() <= self.limit.max(MOST_STREAMS) {
+            return;
+        }
+        let past = &self.past;
+        let keep =
+            |stream: &u64| exists(stream) || past.iter().any(|operation| operation.started.stream == *stream);
+        let gone: Vec<u64> = self.streams.keys().filter(|stream| !keep(stream)).copied().collect();
+        for stream in gone {
+            self.streams.remove(&stream);
+            let clocks = self.streams.values_mut().chain(self.events.values_mut());
+            for clock in clocks.chain(std::iter::once(&mut self.host)) {
+                clock.remove(&stream);
+            }
+        }
+        // Not for every operation if many cannot be forgotten.
+        self.limit = self.streams.len().saturating_mul(2);
+    }
+}
+
+/// Two operations that nothing orders.
+#[derive(Debug)]
+struct Race {
+    bytes: Range<u64>,
+    first: (String, Access, Site),
+    second: (String, Access, Site),
+}
+
+/// The rows of one side of a copy; none if there are too many.
+fn rows(end: End, copy: &Memcpy) -> Vec<Range<u64>> {
+    let (width, height, depth) = (wide(copy.width), wide(copy.height), wide(copy.depth));
+    let dense = depth == 1 && (height == 1 || end.pitch == width);
+    if dense {
+        let whole = end.address..end.address.saturating_add(width.saturating_mul(height));
+        return std::iter::once(whole).collect();
+    }
+    if height.saturating_mul(depth) > MOST_ROWS {
+        return Vec::new();
+    }
+    let mut rows: Vec<Range<u64>> = Vec::new();
+    for z in 0..depth {
+        for y in 0..height {
+            let skip = z.saturating_mul(end.slice).saturating_add(y.saturating_mul(end.pitch));
+            let start = end.address.saturating_add(skip);
+            rows.push(start..start.saturating_add(width));
+        }
+    }
+    rows.sort_by_key(|row| row.start);
+    rows
+}
+
+impl Driver {
+    /// Streams other than its own whose earlier work an operation follows.
+    fn followed(&self, target: Target) -> Vec<u64> {
+        let blocking =
+            |stream: u64| self.streams.get(&stream).is_some_and(|stream| stream.flags & NON_BLOCKING == 0);
+        // Handles are multiples of 16; the legacy default stream of a context is the number after its handle.
+        let legacy = target.context + 1;
+        if target.stream == legacy {
+            let same = |(_, stream): &(&u64, &crate::stream::Stream)| stream.context == target.context;
+            self.streams.iter().filter(same).map(|(key, _)| *key).filter(|key| blocking(*key)).collect()
+        } else if blocking(target.stream) {
+            vec![legacy]
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Whether launches record the bytes that they access: only if more than one stream exists.
+    pub fn compares_streams(&self) -> bool {
+        self.compares_copies() && self.streams.len() > 1
+    }
+
+    fn compares_copies(&self) -> bool {
+        self.settings.checks.contains(&warpproof_sim::check::Check::Race) && !self.settings.model_clock
+    }
+
+    /// Starts an operation of a stream.
+    pub fn start_operation(&mut self, target: Target, site: Site) -> Started {
+        let after = self.followed(target);
+        let streams = &self.streams;
+        self.order.forget_streams(|stream| streams.contains_key(stream));
+        self.order.start(target.stream, &after, site)
+    }
+
+    /// Ends an operation of a stream, and reports a race with an earlier one.
+    pub fn end_operation(&mut self, started: &Started, name: &str, touched: Touched) {
+        if !self.compares_copies() {
+            return;
+        }
+        let Some(Race { bytes, first, second }) = self.order.end(started.clone(), name, touched) else {
+            return;
+        };
+        let memory = match self.allocation(bytes.start) {
+            Some((base, allocation)) => format!(
+                "{} to {} of an allocation of {} bytes of {}",
+                bytes.start - base,
+                bytes.end - 1 - base,
+                allocation.size,
+                named(allocation.kind)
+            ),
+            None => format!("{:#x} to {:#x}", bytes.start, bytes.end - 1),
+        };
+        let how = |access: Access| access.name();
+        let finding = HostFinding::new(
+            HostClass::StreamRace,
+            format!(
+                "{} {} bytes that {} of another stream {}, and no event or synchronization orders them",
+                second.0,
+                how(second.1),
+                first.0,
+                how(first.1)
+            ),
+        )
+        .at(format!("{}, which {}", second.0, how(second.1)), second.2)
+        .at(format!("{}, which {}", first.0, how(first.1)), first.2)
+        .note(format!("bytes {memory}"))
+        .help("record an event after the first and let the stream of the second wait for it, or synchronize");
+        self.report_host(&finding);
+    }
+
+    /// Whether the host memory of a copy is pageable: the driver copies it before the call returns.
+    fn pageable(&self, end: End) -> bool {
+        end.side != Side::Device
+            && self.allocation(end.address).is_none()
+            && !Driver::is_device_address(end.address)
+    }
+
+    /// Records a copy that was made.
+    pub fn copied(&mut self, started: &Started, copy: &Memcpy) {
+        let (from, to) = (self.pageable(copy.from), self.pageable(copy.to));
+        let mut touched = Touched::default();
+        if !from {
+            touched.read = rows(copy.from, copy);
+        }
+        if !to {
+            touched.written = rows(copy.to, copy);
+        }
+        self.end_operation(started, "the copy", touched);
+        if to {
+            self.order.host_knows(started);
+        }
+    }
+
+    /// Records a memset that was made.
+    pub fn filled(&mut self, started: &Started, set: &Memset) {
+        let width = set.width.saturating_mul(usize::try_from(set.element).unwrap_or(1));
+        let end = End { side: Side::Device, address: set.target, pitch: set.pitch, slice: 0 };
+        let whole = Memcpy { from: end, to: end, width, height: set.height, depth: 1 };
+        self.end_operation(
+            started,
+            "the memset",
+            Touched { written: rows(end, &whole), ..Touched::default() },
+        );
+    }
+
+    /// Records that a stream allocates or frees memory.
+    pub fn changed(&mut self, started: &Started, name: &str, base: u64) {
+        let Some(size) = self.memory.get(&base).map(|allocation| allocation.size) else { return };
+        let written = std::iter::once(base..base.saturating_add(size)).collect();
+        self.end_operation(started, name, Touched { written, ..Touched::default() });
+    }
+
+    /// Submits work: its place in the order.
+    pub fn submitted(&mut self, target: Target, work: &Work) -> Started {
+        if let Work::Wait(event) = work {
+            self.order.wait(*event, target.stream);
+        }
+        let started = self.start_operation(target, Site::here());
+        if let Work::Record(event) = work {
+            self.order.record(*event, &started);
+        }
+        started
+    }
+
+    /// What happens before the host when it waits for a stream.
+    pub fn clock_of(&mut self, target: Target) -> Clock {
+        self.start_operation(target, Site::default()).before
+    }
+
+    /// The host waits for the work of a stream, and for what that follows.
+    pub fn host_waited(&mut self, target: Target) {
+        let started = self.start_operation(target, Site::default());
+        self.order.host_knows(&started);
+    }
+
+    /// Whether a call without a stream returns after this work is complete: CUDA does not wait for work within device memory.
+    pub fn host_waits_for(&self, work: &Work) -> bool {
+        let host = |address: u64| self.allocation(address).is_none_or(|(_, a)| a.kind != Kind::Device);
+        match work {
+            Work::Copy(copy) => {
+                let outside = |end: End| !Driver::is_device_address(end.address) && host(end.address);
+                outside(copy.from) || outside(copy.to)
+            }
+            Work::Set(set) => host(set.target),
+            _ => false,
+        }
+    }
+
+    /// Reports pinned or registered memory that is freed while work that may not be complete uses it.
+    pub fn report_free_in_use(&mut self, base: u64) {
+        let Some(allocation) =
+            self.memory.get(&base).filter(|a| matches!(a.kind, Kind::Host | Kind::Registered))
+        else {
+            return;
+        };
+        let whole: Vec<Range<u64>> = std::iter::once(base..base.saturating_add(allocation.size)).collect();
+        let (kind, allocated) = (allocation.kind, allocation.site);
+        let uses = |operation: &&Operation| {
+            let Touched { read, written, strong, .. } = &operation.touched;
+            [read, written, strong].into_iter().any(|list| shared(list, &whole).is_some())
+                && !Order::known(&self.order.host, operation)
+        };
+        let Some(found) = self.order.past.iter().rev().find(uses) else { return };
+        let finding = HostFinding::new(
+            HostClass::StreamRace,
+            format!("{} is freed while {} may still use it", named(kind), found.name),
+        )
+        .at("the free", Site::here())
+        .at(found.name.clone(), found.started.site)
+        .at("the allocation", allocated)
+        .help("synchronize with the stream before the memory is freed");
+        self.report_host(&finding);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn writes(range: Range<u64>) -> Touched {
+        Touched { written: std::iter::once(range).collect(), ..Touched::default() }
+    }
+
+    fn run(order: &mut Order, stream: u64, after: &[u64], touched: Touched) -> bool {
+        let started = order.start(stream, after, Site::default());
+        order.end(started, "it", touched).is_some()
+    }
+
+    #[test]
+    fn streams_race_unless_an_event_or_the_host_orders_them() {
+        let mut order = Order::default();
+        assert!(!run(&mut order, 1, &[], writes(0..8)));
+        assert!(!run(&mut order, 1, &[], writes(0..8)));
+        assert!(!run(&mut order, 2, &[], writes(8..16)));
+        assert!(run(&mut order, 2, &[], writes(7..9)));
+        let event = order.start(2, &[], Site::default());
+        order.record(5, &event);
+        order.wait(5, 3);
+        assert!(!run(&mut order, 3, &[], writes(8..9)));
+        assert!(run(&mut order, 4, &[], writes(8..9)));
+        order.host_waits_for_all();
+        assert!(!run(&mut order, 5, &[], writes(0..16)));
+        assert!(!run(&mut order, 6, &[5], writes(0..16)));
+    }
+
+    #[test]
+    fn only_writes_conflict_and_atomics_do_not_conflict_with_each_other() {
+        let read = Touched { read: vec![0..4, 8..12], ..Touched::default() };
+        let strong = Touched { strong: vec![4..6, 8..9], ..Touched::default() };
+        assert_eq!(conflict(&read, &read), None);
+        assert_eq!(conflict(&strong, &strong), None);
+        assert_eq!(conflict(&strong, &read), Some((8..9, Access::Updates, Access::Reads)));
+        assert_eq!(conflict(&writes(3..9), &read).map(|(bytes, ..)| bytes), Some(3..4));
+        assert_eq!(conflict(&writes(4..8), &read), None);
+    }
+
+    #[test]
+    fn what_is_remembered_is_limited() {
+        let mut order = Order::default();
+        for stream in 0..3000 {
+            run(&mut order, stream, &[], writes(stream * 8..stream * 8 + 8));
+            order.forget_streams(|other| *other == stream);
+        }
+        assert!(order.past.len() <= MOST_OPERATIONS && order.streams.len() <= 2 * MOST_OPERATIONS + 2);
+    }
+}

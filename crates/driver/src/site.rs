@@ -1,0 +1,213 @@
+//! Call sites: where the program called the API.
+//!
+//! A site is a few return addresses of the program, without frames of this library. It takes about a microsecond to capture, because
+//! every launch has one; names and lines are looked up only when something is reported (`debug_info`).
+#![expect(unsafe_code, reason = "it walks the stack with the unwinder of the C runtime")]
+
+use std::collections::BTreeMap;
+use std::ffi::{c_int, c_void};
+use std::fs;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+
+use crate::debug_info::Image;
+
+/// Frames of the program that a site keeps.
+const KEPT: usize = 6;
+/// Frames that are visited at most.
+const DEPTH: usize = 96;
+
+/// Return addresses of the program, innermost first; zero after the last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Site([usize; KEPT]);
+
+unsafe extern "C" {
+    fn _Unwind_Backtrace(
+        step: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int,
+        walk: *mut c_void,
+    ) -> c_int;
+    fn _Unwind_GetIP(context: *mut c_void) -> usize;
+}
+
+struct Walk {
+    own: Range<usize>,
+    site: Site,
+    found: usize,
+    depth: usize,
+}
+
+/// `_URC_NO_REASON`; any other number ends the walk.
+const CONTINUE: c_int = 0;
+const END: c_int = 5;
+
+unsafe extern "C" fn step(context: *mut c_void, walk: *mut c_void) -> c_int {
+    // SAFETY: the unwinder passes its own context.
+    let address = unsafe { _Unwind_GetIP(context) };
+    // SAFETY: `here` passes its own walk, which no one else uses meanwhile.
+    let walk = unsafe { &mut *walk.cast::<Walk>() };
+    walk.depth += 1;
+    if address == 0 || walk.depth > DEPTH {
+        return END;
+    }
+    if !walk.own.contains(&address) {
+        walk.site.0[walk.found] = address;
+        walk.found += 1;
+        if walk.found == KEPT {
+            return END;
+        }
+    }
+    CONTINUE
+}
+
+/// An address in this library.
+fn inside() -> usize {
+    let step: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int = step;
+    #[expect(clippy::as_conversions, reason = "a function's address has no other conversion")]
+    (step as *const ()).addr()
+}
+
+/// Where this library is loaded.
+static OWN: LazyLock<Range<usize>> = LazyLock::new(|| {
+    let inside = inside();
+    let maps = maps();
+    let Some(own) = maps.iter().find(|map| map.range.contains(&inside)) else { return 0..0 };
+    let mine = maps.iter().filter(|map| map.path == own.path);
+    let start = mine.clone().map(|map| map.range.start).min().unwrap_or(0);
+    start..mine.map(|map| map.range.end).max().unwrap_or(0)
+});
+
+impl Site {
+    /// The site of the call that this thread makes now.
+    pub fn here() -> Site {
+        let mut walk = Walk { own: OWN.clone(), site: Site::default(), found: 0, depth: 0 };
+        // SAFETY: the walk outlives the call, and `step` is its only user.
+        unsafe { _Unwind_Backtrace(step, (&raw mut walk).cast()) };
+        walk.site
+    }
+}
+
+/// A mapping of a file.
+#[derive(Debug)]
+struct Map {
+    range: Range<usize>,
+    offset: u64,
+    path: String,
+}
+
+fn maps() -> Vec<Map> {
+    let text = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    text.lines().filter_map(map).collect()
+}
+
+/// `start-end permissions offset device inode path`.
+fn map(line: &str) -> Option<Map> {
+    let mut words = line.splitn(6, ' ');
+    let (start, end) = words.next()?.split_once('-')?;
+    let offset = u64::from_str_radix(words.nth(1)?, 16).ok()?;
+    let path = words.nth(2)?.trim();
+    let number = |text| usize::from_str_radix(text, 16).ok();
+    path.starts_with('/').then_some(Map {
+        range: number(start)?..number(end)?,
+        offset,
+        path: path.to_owned(),
+    })
+}
+
+/// A frame of a site, as reports show it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FrameRecord {
+    /// The program or library.
+    pub module: String,
+    /// The return address, relative to the module.
+    pub offset: u64,
+    /// The function, as the symbol table names it.
+    pub function: Option<String>,
+    /// The source file.
+    pub file: Option<String>,
+    /// The line, from 1; 0 if unknown.
+    pub line: u32,
+}
+
+/// Libraries between the program and this one, and runtimes whose frames mean nothing to the user.
+const SKIPPED: [&str; 8] =
+    ["libcuda.", "libcudart.", "libc.so", "libffi.", "libpython", "python3", "_ctypes.", "ld-linux"];
+
+/// Whether a frame of this module is the program's own code.
+fn of_program(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    !SKIPPED.iter().any(|skipped| name.starts_with(skipped))
+}
+
+/// Looks up the names and lines of sites.
+#[derive(Debug, Default)]
+pub struct Symbols {
+    images: BTreeMap<String, Option<Image>>,
+}
+
+impl Symbols {
+    /// The frames of a site, innermost first. Only frames of the program's own code are returned. A frame without a line in an
+    /// extension module of Python ends the list: the code that matters is Python's.
+    pub fn frames(&mut self, site: Site) -> Vec<FrameRecord> {
+        let maps = maps();
+        let mut frames = Vec::new();
+        for address in site.0.into_iter().take_while(|address| *address != 0) {
+            // The call is before the return address.
+            let call = address - 1;
+            let Some(map) = maps.iter().find(|map| map.range.contains(&call)) else { continue };
+            if !of_program(&map.path) {
+                continue;
+            }
+            let image = self.images.entry(map.path.clone()).or_insert_with(|| Image::open(&map.path));
+            let wide = |number: usize| u64::try_from(number).unwrap_or(0);
+            let in_file = wide(call - map.range.start) + map.offset;
+            let Some(image) = image else { continue };
+            let Some(offset) = image.address_of(in_file) else { continue };
+            let place = image.line(offset);
+            let function = image.function(offset);
+            if function.as_deref() == Some("_start") {
+                break;
+            }
+            if place.is_none() && (map.path.contains(".cpython-") || map.path.contains(".abi3.")) {
+                break;
+            }
+            let (file, line) = place.map_or((None, 0), |(file, line)| (Some(file), line));
+            frames.push(FrameRecord { module: map.path.clone(), offset: offset + 1, function, file, line });
+        }
+        frames
+    }
+}
+
+impl FrameRecord {
+    /// The frame for a sentence: file and line, or else function and module.
+    pub fn place(&self) -> String {
+        if let Some(file) = &self.file {
+            return format!("{file}:{}", self.line);
+        }
+        let module = self.module.rsplit('/').next().unwrap_or(&self.module);
+        match &self.function {
+            Some(function) => format!("`{function}` in {module}+{:#x}", self.offset),
+            None => format!("{module}+{:#x}", self.offset),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapping_of_a_file_is_understood() {
+        let line = "7f00-7f80 r-xp 00001000 08:01 42                         /usr/lib/a b.so";
+        let map = map(line).unwrap();
+        assert_eq!((map.range, map.offset, map.path.as_str()), (0x7f00..0x7f80, 0x1000, "/usr/lib/a b.so"));
+        assert!(super::map("7f00-7f80 rw-p 00000000 00:00 0 [heap]").is_none());
+    }
+
+    #[test]
+    fn the_library_knows_where_it_is() {
+        assert!(OWN.contains(&inside()));
+        assert!(!of_program("/usr/lib/libcudart.so.12") && of_program("/home/me/program"));
+    }
+}

@@ -1,0 +1,13 @@
+/* The pointers of a copy are swapped. */
+#include "../driver.h"
+
+int main(void)
+{
+    start();
+    CUdeviceptr a;
+    int x[16] = {0};
+    OK(cuMemAlloc(&a, sizeof x));
+    OK(cuMemcpyDtoH((void *)a, (CUdeviceptr)x, sizeof x)); //~ invalid-copy-direction
+    OK(cuMemFree(a));
+    return 0;
+}

@@ -1,0 +1,18 @@
+/* A kernel uses memory that was freed. */
+#include "../driver.h"
+
+int main(void)
+{
+    start();
+    CUdeviceptr a;
+    CUfunction add = kernel("add");
+    OK(cuMemAlloc(&a, 64));
+    OK(cuMemsetD32(a, 0, 16));
+    unsigned n = 1;
+    void *arguments[] = {&a, &n};
+    OK(cuMemFree(a));
+    OK(cuLaunchKernel(add, 1, 1, 1, 16, 1, 1, 0, NULL, arguments, NULL)); //~ use-after-free
+    if (cuCtxSynchronize() != CUDA_SUCCESS)
+        return 3;
+    return 0;
+}

@@ -1,0 +1,17 @@
+/* Ten allocations of one place are one finding. */
+#include "../driver.h"
+
+static CUdeviceptr make(void)
+{
+    CUdeviceptr made;
+    OK(cuMemAlloc(&made, 256)); //~ memory-leak
+    return made;
+}
+
+int main(void)
+{
+    start();
+    for (int i = 0; i < 10; i++)
+        make();
+    return 0;
+}

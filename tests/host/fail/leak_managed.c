@@ -1,0 +1,11 @@
+/* Managed memory that is never freed. */
+#include "../driver.h"
+
+int main(void)
+{
+    start();
+    CUdeviceptr p;
+    OK(cuMemAllocManaged(&p, 64, CU_MEM_ATTACH_GLOBAL)); //~ memory-leak
+    *(int *)p = 1;
+    return 0;
+}
