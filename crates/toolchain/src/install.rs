@@ -16,13 +16,16 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::locate::{Environment, Options, Part, Survey};
+use crate::nvcc;
 use crate::nvrtc::Nvrtc;
-use crate::pins::CudaSet;
+use crate::pins::{CudaSet, Purpose};
 use crate::version::Version;
 
 /// The manifest, written last; a directory without it is not a set.
 const MANIFEST: &str = "warpproof-set.json";
 const STAGING: &str = ".staging-";
+/// A directory of the cache in which the user may put wheels, for machines without a network.
+const WHEELS: &str = "wheels";
 
 /// Progress of an install. The total is an estimate; the last report is complete.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +39,9 @@ pub struct Progress {
 /// An installed set.
 #[derive(Clone, Debug, Serialize)]
 pub struct Installed {
+    /// Its use.
+    #[serde(skip)]
+    pub purpose: Purpose,
     /// The release of CUDA.
     pub version: Version,
     /// Its directory.
@@ -99,39 +105,40 @@ fn sets_below(cache: &Path) -> PathBuf {
     cache.join("toolchain")
 }
 
-/// The directories of the installed sets, the default release first.
-pub(crate) fn set_directories(cache: &Path) -> Vec<PathBuf> {
+/// The directories of the installed sets for a purpose, oldest release first.
+pub(crate) fn set_directories(cache: &Path, purpose: Purpose) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(sets_below(cache)) else { return Vec::new() };
     let mut sets: Vec<PathBuf> =
-        entries.flatten().map(|entry| entry.path()).filter(|dir| is_set(dir)).collect();
+        entries.flatten().map(|entry| entry.path()).filter(|dir| is_set(dir, purpose)).collect();
     sets.sort();
     sets
 }
 
-fn is_set(dir: &Path) -> bool {
-    let named = dir.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with("cuda-"));
-    named && dir.join(MANIFEST).is_file()
+fn is_set(dir: &Path, purpose: Purpose) -> bool {
+    let name = dir.file_name().and_then(OsStr::to_str);
+    name.is_some_and(|name| name.starts_with(purpose.prefix())) && dir.join(MANIFEST).is_file()
 }
 
 /// The installed sets.
 pub fn installed(environment: &Environment) -> Vec<Installed> {
     let Some(cache) = &environment.cache else { return Vec::new() };
-    set_directories(cache)
-        .into_iter()
-        .filter_map(|dir| {
-            let version = Version::parse(dir.file_name()?.to_str()?.strip_prefix("cuda-")?)?;
-            let manifest = fs::read(dir.join(MANIFEST)).ok()?;
-            let manifest: serde_json::Value = serde_json::from_slice(&manifest).ok()?;
-            let wheels = manifest.get("wheels")?.as_object()?;
-            let wheels =
-                wheels.iter().map(|(n, v)| (n.clone(), v.as_str().unwrap_or_default().to_owned())).collect();
-            Some(Installed { version, bytes: size_of(&dir), path: dir.display().to_string(), wheels })
-        })
-        .collect()
+    let sets = Purpose::ALL.into_iter().flat_map(|purpose| {
+        set_directories(cache, purpose).into_iter().map(move |directory| (purpose, directory))
+    });
+    sets.filter_map(|(purpose, dir)| {
+        let version = Version::parse(dir.file_name()?.to_str()?.strip_prefix(purpose.prefix())?)?;
+        let manifest = fs::read(dir.join(MANIFEST)).ok()?;
+        let manifest: serde_json::Value = serde_json::from_slice(&manifest).ok()?;
+        let wheels = manifest.get("wheels")?.as_object()?;
+        let wheels =
+            wheels.iter().map(|(n, v)| (n.clone(), v.as_str().unwrap_or_default().to_owned())).collect();
+        Some(Installed { purpose, version, bytes: size_of(&dir), path: dir.display().to_string(), wheels })
+    })
+    .collect()
 }
 
-/// Removes the set of a CUDA major version. `false` if it is not installed.
-pub fn remove(environment: &Environment, major: u32) -> Result<bool, InstallError> {
+/// Removes the sets of a CUDA major version for a purpose. `false` if none is installed.
+pub fn remove(environment: &Environment, purpose: Purpose, major: u32) -> Result<bool, InstallError> {
     let cache = environment.cache.as_ref().ok_or(InstallError::NoCache)?;
     let sets = sets_below(cache);
     if !sets.is_dir() {
@@ -139,9 +146,9 @@ pub fn remove(environment: &Environment, major: u32) -> Result<bool, InstallErro
     }
     let _lock = lock(&sets)?;
     remove_stale(&sets);
-    let prefix = format!("cuda-{major}.");
+    let prefix = format!("{}{major}.", purpose.prefix());
     let mut removed = false;
-    for dir in set_directories(cache) {
+    for dir in set_directories(cache, purpose) {
         let Some(name) = dir.file_name().and_then(OsStr::to_str) else { continue };
         if !name.starts_with(&prefix) {
             continue;
@@ -170,7 +177,7 @@ pub fn install(
     fs::create_dir_all(&sets).map_err(at(&sets))?;
     let _lock = lock(&sets)?;
     let place = sets.join(set.directory());
-    if is_set(&place) && probe(&place, set).is_ok() {
+    if is_set(&place, set.purpose) && probe(&place, set).is_ok() {
         return Ok(false);
     }
     remove_stale(&sets);
@@ -182,8 +189,13 @@ pub fn install(
     fs::create_dir(&scratch).map_err(at(&scratch))?;
 
     let installer = find_installer(&environment.path).ok_or(InstallError::NoInstaller)?;
-    let child = start(&installer, &requirements, &target, &scratch)?;
+    let wheels = cache.join(WHEELS);
+    let local = holds_all(&wheels, set).then_some(wheels.as_path());
+    let child = start(&installer, &requirements, &target, &scratch, local)?;
     watch(child, set, &[&target, &scratch], &place, progress)?;
+    if set.purpose == Purpose::Programs {
+        nvcc::complete(&target).map_err(at(&target))?;
+    }
     probe(&target, set)?;
     write_manifest(&target, set)?;
     if place.exists() {
@@ -207,8 +219,22 @@ fn write_manifest(target: &Path, set: &CudaSet) -> Result<(), InstallError> {
     fs::write(&path, format!("{manifest:#}\n")).map_err(at(&path))
 }
 
+/// Whether a directory has every wheel of a set. pip verifies their hashes.
+fn holds_all(wheels: &Path, set: &CudaSet) -> bool {
+    let Ok(entries) = fs::read_dir(wheels) else { return false };
+    let names: Vec<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    set.wheels.iter().all(|wheel| {
+        let prefix = format!("{}-{}-", wheel.name.replace('-', "_"), wheel.version);
+        names.iter().any(|name| name.strip_suffix(".whl").is_some_and(|name| name.starts_with(&prefix)))
+    })
+}
+
 /// Runs every part once, so that an installed set is known to work.
 fn probe(root: &Path, set: &CudaSet) -> Result<(), InstallError> {
+    if set.purpose == Purpose::Programs {
+        return nvcc::probe(root, set.version).map_err(InstallError::Broken);
+    }
     let options = Options { explicit: Some(root.to_owned()), ..Options::default() };
     let survey = Survey::complete(&options);
     for part in Part::ALL {
@@ -286,6 +312,7 @@ fn start(
     requirements: &Path,
     target: &Path,
     scratch: &Path,
+    local: Option<&Path>,
 ) -> Result<Child, InstallError> {
     let mut args: Vec<OsString> = installer.before.iter().map(OsString::from).collect();
     args.extend(["install", "--require-hashes", "--no-deps", "--only-binary", ":all:"].map(OsString::from));
@@ -296,6 +323,9 @@ fn start(
         let quiet = ["--no-input", "--no-compile", "--progress-bar", "off", "--retries", "2"];
         args.extend(quiet.map(OsString::from));
         args.extend(["--disable-pip-version-check", "--root-user-action", "ignore"].map(OsString::from));
+    }
+    if let Some(wheels) = local {
+        args.extend([OsString::from("--no-index"), OsString::from("--find-links"), wheels.into()]);
     }
     args.extend([OsString::from("--target"), target.into(), OsString::from("-r"), requirements.into()]);
     Command::new(&installer.program)
@@ -416,7 +446,7 @@ fn size_of(dir: &Path) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pins::SETS;
+    use crate::pins::{NVCC, SETS};
 
     #[test]
     fn says_offline_wrong_hash_and_other_failures_apart() {
@@ -441,16 +471,45 @@ mod tests {
     fn a_directory_without_a_manifest_is_no_set() {
         let cache = tempfile::tempdir().unwrap();
         fs::create_dir_all(cache.path().join("toolchain/cuda-12.9.86")).unwrap();
-        assert!(set_directories(cache.path()).is_empty());
+        assert!(set_directories(cache.path(), Purpose::Kernels).is_empty());
         let environment = Environment { cache: Some(cache.path().to_owned()), ..Environment::default() };
-        assert!(!remove(&environment, 12).unwrap());
+        assert!(!remove(&environment, Purpose::Kernels, 12).unwrap());
         let manifest = r#"{"wheels": {"a": "1"}}"#;
         fs::write(cache.path().join("toolchain/cuda-12.9.86").join(MANIFEST), manifest).unwrap();
         let sets = installed(&environment);
         assert_eq!(sets.len(), 1);
         assert_eq!(sets[0].wheels, [("a".to_owned(), "1".to_owned())]);
-        assert!(remove(&environment, 12).unwrap());
+        assert!(remove(&environment, Purpose::Kernels, 12).unwrap());
         assert!(installed(&environment).is_empty());
+    }
+
+    #[test]
+    fn sets_for_programs_are_listed_but_not_searched_for_kernels() {
+        let cache = tempfile::tempdir().unwrap();
+        let place = cache.path().join("toolchain/nvcc-13.4.92");
+        fs::create_dir_all(&place).unwrap();
+        fs::write(place.join(MANIFEST), r#"{"wheels": {}}"#).unwrap();
+        assert!(set_directories(cache.path(), Purpose::Kernels).is_empty());
+        let environment = Environment { cache: Some(cache.path().to_owned()), ..Environment::default() };
+        let sets = installed(&environment);
+        assert_eq!(sets.len(), 1);
+        assert_eq!((sets[0].purpose, sets[0].version), (Purpose::Programs, NVCC.version));
+        assert!(!remove(&environment, Purpose::Kernels, 13).unwrap());
+        assert!(remove(&environment, Purpose::Programs, 13).unwrap());
+        assert!(!place.exists());
+    }
+
+    #[test]
+    fn wheels_in_the_cache_are_used_when_all_are_there() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!holds_all(&dir.path().join("absent"), &NVCC));
+        for wheel in NVCC.wheels {
+            assert!(!holds_all(dir.path(), &NVCC));
+            let name = format!("{}-{}-py3-none-any.whl", wheel.name.replace('-', "_"), wheel.version);
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        assert!(holds_all(dir.path(), &NVCC));
+        assert!(!holds_all(dir.path(), &SETS[0]));
     }
 
     #[cfg(target_os = "linux")]

@@ -1,6 +1,6 @@
 //! Finds, installs and drives NVIDIA's compiler.
 //!
-//! Building this crate needs no NVIDIA software: NVRTC is opened at run time, and ptxas, nvdisasm and cuobjdump run as programs.
+//! Building this crate needs no NVIDIA software: NVRTC is opened at run time, and ptxas, nvdisasm, cuobjdump and nvcc run as programs.
 //!
 //! ```no_run
 //! use warpproof_toolchain::{CompileOptions, Options, Source, Toolchain};
@@ -20,6 +20,7 @@ mod cache;
 mod compile;
 mod cubin;
 mod diagnostic;
+mod executable;
 #[cfg(target_os = "linux")]
 mod fork;
 mod headers;
@@ -27,6 +28,7 @@ mod host;
 mod install;
 mod limits;
 mod locate;
+mod nvcc;
 mod nvrtc;
 mod pins;
 mod program;
@@ -44,11 +46,13 @@ pub use assemble::{AssembleError, Assembled};
 pub use cache::BuildCache;
 pub use compile::{CompileError, CompileOptions, Compiled, Source};
 pub use diagnostic::{Diagnostic, Place, Severity};
+pub use executable::{CudaRuntime, Executable};
 pub use headers::included_files;
 pub use install::{InstallError, Installed, Progress, install, installed, remove};
 pub use limits::CompileLimits;
 pub use locate::{Environment, Found, NotFound, Options, Part, Rule, Survey, Toolchain};
-pub use pins::{CudaSet, SETS, Wheel};
+pub use nvcc::{Nvcc, Plan, Runtime};
+pub use pins::{CudaSet, NVCC, Purpose, SETS, Wheel};
 pub use program::ProgramError;
 pub use resources::Resources;
 pub use version::{Version, ptx_version, ptxas_needed};

@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use crate::install;
 use crate::limits::CompileLimits;
+use crate::pins::Purpose;
 use crate::version::Version;
 pub use selection::Toolchain;
 
@@ -258,7 +259,10 @@ impl Survey {
             }
         }
         let rules: [(Rule, &dyn Fn() -> Vec<PathBuf>); 6] = [
-            (Rule::Cache, &|| environment.cache.as_deref().map(install::set_directories).unwrap_or_default()),
+            (Rule::Cache, &|| {
+                let cache = environment.cache.as_deref();
+                cache.map(|cache| install::set_directories(cache, Purpose::Kernels)).unwrap_or_default()
+            }),
             (Rule::CudaHome, &|| environment.cuda_home.iter().cloned().collect()),
             (Rule::CudaPath, &|| environment.cuda_path.iter().cloned().collect()),
             (Rule::Path, &|| layout::roots_on_path(&environment.path, &environment.library_path)),

@@ -18,9 +18,40 @@ pub struct Wheel {
     pub aarch64: &'static str,
 }
 
+/// What a set is used for; the first part of its directory's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Purpose {
+    /// Compiles kernels: NVRTC, ptxas and the disassemblers.
+    Kernels,
+    /// Compiles whole programs: nvcc, and the CUDA runtime that they link.
+    Programs,
+}
+
+impl Purpose {
+    /// Both, in the order in which they are listed.
+    pub(crate) const ALL: [Self; 2] = [Self::Kernels, Self::Programs];
+
+    /// The name shown to users.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kernels => "CUDA",
+            Self::Programs => "nvcc",
+        }
+    }
+
+    pub(crate) fn prefix(self) -> &'static str {
+        match self {
+            Self::Kernels => "cuda-",
+            Self::Programs => "nvcc-",
+        }
+    }
+}
+
 /// The wheels of one usable compiler.
 #[derive(Clone, Copy, Debug)]
 pub struct CudaSet {
+    /// Its use.
+    pub purpose: Purpose,
     /// The release of CUDA.
     pub version: Version,
     /// Its wheels.
@@ -37,7 +68,7 @@ impl CudaSet {
 
     /// Its directory name in the cache.
     pub fn directory(&self) -> String {
-        format!("cuda-{}", self.version)
+        format!("{}{}", self.purpose.prefix(), self.version)
     }
 
     /// The requirements file given to pip or uv: exact versions, with the hashes of both platforms.
@@ -63,9 +94,78 @@ const CUOBJDUMP: Wheel = Wheel {
     aarch64: "9a025b92d5faca837f69841317760df9b27f3871bfa089d80cc428399743fd56",
 };
 
-/// All installable sets, the default first.
+const RUNTIME_12: Wheel = Wheel {
+    name: "nvidia-cuda-runtime-cu12",
+    version: "12.9.79",
+    x86_64: "25bba2dfb01d48a9b59ca474a1ac43c6ebf7011f1b0b8cc44f54eb6ac48a96c3",
+    aarch64: "83469a846206f2a733db0c42e223589ab62fd2fabac4432d2f8802de4bded0a4",
+};
+const CCCL_12: Wheel = Wheel {
+    name: "nvidia-cuda-cccl-cu12",
+    version: "12.9.27",
+    x86_64: "37869e17ce2e1ecec6eddf1927cca0f8c34e64fd848d40453df559091e2d7117",
+    aarch64: "d7898b38aa68beaa234d48f0868273702342a196d6e2e9d0ef058dca2390ebea",
+};
+
+/// nvcc. Its parts are wheels only since CUDA 13, so one set serves both runtimes.
+pub static NVCC: CudaSet = CudaSet {
+    purpose: Purpose::Programs,
+    version: Version { major: 13, minor: 4, patch: 92 },
+    bytes: 490_000_000,
+    wheels: &[
+        Wheel {
+            name: "nvidia-cuda-nvcc",
+            version: "13.4.92",
+            x86_64: "a1f3bfb27299e060b444d5df1f4bcd762501326cf0fd3141ed61756816ab9a0e",
+            aarch64: "d6fc9f720c3b73b9e526f4c759dbc6581e1a300ba2c8191e3f0ed91c848a92c8",
+        },
+        Wheel {
+            name: "nvidia-nvvm",
+            version: "13.4.92",
+            x86_64: "e4c81cb321dd9743bcf871c5e7e8fecd7f05dea607944426e102bdda8d49e137",
+            aarch64: "6b70f49442461c1b1033e599ff021676ea3d20840be1e7f92e1d6560daf08637",
+        },
+        Wheel {
+            name: "nvidia-cuda-crt",
+            version: "13.4.92",
+            x86_64: "731ce3de11df8add8306404417a1edaede225dbe27eb233aed37c8de9d4fe720",
+            aarch64: "212dbd6410b090f5c5b88e8671e44df5d43c591c12f232dae3197b137b616009",
+        },
+        Wheel {
+            name: "nvidia-cuda-runtime",
+            version: "13.4.92",
+            x86_64: "9641f797da20ce1dd8e779b6e96d08cf9ba564cec8e8225458811ee26423f3a5",
+            aarch64: "bef071788589550ab02846fcbc732a2b88c2b16f2cd8a0f45d98e68e8c5fb0c8",
+        },
+        Wheel {
+            name: "nvidia-cuda-cccl",
+            version: "13.3.5.0.6",
+            x86_64: "d5230098fa2df5021e1a00c0c4eee41797671a91119d31e892463e5ccf3ee326",
+            aarch64: "6f30b8076b3e69951c459c94ae190bde51924b320076ebaec376d36848b4c76e",
+        },
+        // Headers that programs include for profilers.
+        Wheel {
+            name: "nvidia-cuda-profiler-api",
+            version: "13.4.92",
+            x86_64: "b6a29bfebcb18cd045e667a0cfc882258e4a78bb6b73b868a36f7f0d069e6c5c",
+            aarch64: "01a0d4c5707fc448ddaf0b9ca2059fba9bab208089cc65cd8e448f1bbf52b8e6",
+        },
+        Wheel {
+            name: "nvidia-nvtx",
+            version: "13.4.92",
+            x86_64: "6d14c3b7a91917892f0f54fca352acd315fbadcc92bdc616a9bc3f626e9f1e28",
+            aarch64: "d256c3a0f2f5e82de0a529112c630a74744f138b3ce97c6f468f65ca40463c98",
+        },
+        // Programs for the runtime of CUDA 12 need its headers and its library, and the C++ library that fits them.
+        RUNTIME_12,
+        CCCL_12,
+    ],
+};
+
+/// The installable sets that compile kernels, the default first.
 pub static SETS: [CudaSet; 2] = [
     CudaSet {
+        purpose: Purpose::Kernels,
         version: Version { major: 12, minor: 9, patch: 86 },
         bytes: 560_000_000,
         wheels: &[
@@ -81,23 +181,14 @@ pub static SETS: [CudaSet; 2] = [
                 x86_64: "5d6a0d32fdc7ea39917c20065614ae93add6f577d840233237ff08e9a38f58f0",
                 aarch64: "44e1eca4d08926193a558d2434b1bf83d57b4d5743e0c431c0c83d51da1df62b",
             },
-            Wheel {
-                name: "nvidia-cuda-runtime-cu12",
-                version: "12.9.79",
-                x86_64: "25bba2dfb01d48a9b59ca474a1ac43c6ebf7011f1b0b8cc44f54eb6ac48a96c3",
-                aarch64: "83469a846206f2a733db0c42e223589ab62fd2fabac4432d2f8802de4bded0a4",
-            },
-            Wheel {
-                name: "nvidia-cuda-cccl-cu12",
-                version: "12.9.27",
-                x86_64: "37869e17ce2e1ecec6eddf1927cca0f8c34e64fd848d40453df559091e2d7117",
-                aarch64: "d7898b38aa68beaa234d48f0868273702342a196d6e2e9d0ef058dca2390ebea",
-            },
+            RUNTIME_12,
+            CCCL_12,
             NVDISASM,
             CUOBJDUMP,
         ],
     },
     CudaSet {
+        purpose: Purpose::Kernels,
         version: Version { major: 13, minor: 2, patch: 86 },
         bytes: 480_000_000,
         wheels: &[
@@ -144,7 +235,7 @@ mod tests {
 
     #[test]
     fn every_wheel_has_two_distinct_sha256_hashes() {
-        for set in &SETS {
+        for set in SETS.iter().chain([&NVCC]) {
             for wheel in set.wheels {
                 for hash in [wheel.x86_64, wheel.aarch64] {
                     assert!(

@@ -23,6 +23,7 @@ mod launch;
 mod limits;
 mod log;
 mod note;
+mod nvcc;
 mod report;
 mod run;
 mod selftest;
@@ -60,6 +61,7 @@ commands![
     run::Run,
     check::Check,
     exec::Exec,
+    nvcc::Nvcc,
     explain::Explain,
     counters::Counters,
     init::Init,

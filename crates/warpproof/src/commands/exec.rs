@@ -1,5 +1,6 @@
 //! `warpproof exec`: runs a CUDA program on the software GPU, with one report for all its processes.
 
+mod inspect;
 mod library;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,7 @@ use crate::report::{Kind, Outcome, Place, Report, Severity, first_error};
 use crate::source::{Ptx, of_finding};
 use crate::terminal::Terminal;
 pub(crate) use library::carry;
+pub(super) use library::driver_folder;
 use library::{find, lasting, link};
 use warpproof_toolchain::symbol::readable;
 
@@ -139,6 +141,9 @@ impl Exec {
                 lasting(&library).map_err(|cause| cannot("create the library's directory", &cause))?;
             terminal.print(format_args!("{}\n", folder.display()));
             return Ok(Outcome::Green);
+        }
+        for note in inspect::program(&self.program)? {
+            terminal.say(format_args!("note: {note}"));
         }
         let folder =
             tempfile::tempdir().map_err(|cause| cannot("create a directory for the report", &cause))?;

@@ -2,7 +2,9 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
-use warpproof_toolchain::{CudaSet, Environment, InstallError, Progress, install, installed, remove};
+use warpproof_toolchain::{
+    CudaSet, Environment, InstallError, NVCC, Progress, Purpose, install, installed, remove,
+};
 
 use super::flags::JsonFlag;
 use crate::report::{Kind, Outcome, Report};
@@ -22,9 +24,12 @@ enum Action {
     /// Requires Linux, pip or uv, and about 350 MB per release; no GPU, no driver, no root. The wheels are NVIDIA's,
     /// under NVIDIA's license. The cache is WARPPROOF_CACHE, or `warpproof` in XDG_CACHE_HOME or ~/.cache.
     Install {
-        /// Which release
-        #[arg(long, value_name = "WHICH", default_value = "12")]
-        cuda: Which,
+        /// Which release [default: 12, or none with --nvcc]
+        #[arg(long, value_name = "WHICH")]
+        cuda: Option<Which>,
+        /// Install nvcc, which compiles whole CUDA programs; `warpproof nvcc` runs it
+        #[arg(long)]
+        nvcc: bool,
     },
     /// List installed releases
     List {
@@ -33,9 +38,12 @@ enum Action {
     },
     /// Remove installed releases
     Remove {
-        /// Which release
-        #[arg(long, value_name = "WHICH", default_value = "both")]
-        cuda: Which,
+        /// Which release [default: both, and nvcc]
+        #[arg(long, value_name = "WHICH")]
+        cuda: Option<Which>,
+        /// Remove nvcc
+        #[arg(long)]
+        nvcc: bool,
     },
 }
 
@@ -65,8 +73,11 @@ impl Toolchain {
     pub(crate) fn run(&self, terminal: &mut Terminal) -> Outcome {
         let environment = Environment::read();
         match self.action {
-            Action::Install { cuda } => {
-                for set in cuda.majors().iter().filter_map(|major| CudaSet::of_major(*major)) {
+            Action::Install { cuda, nvcc } => {
+                let cuda = cuda.or(if nvcc { None } else { Some(Which::Twelve) });
+                let majors = cuda.map(Which::majors).unwrap_or_default();
+                let sets = majors.iter().filter_map(|major| CudaSet::of_major(*major));
+                for set in sets.chain(nvcc.then_some(&NVCC)) {
                     if let Err(error) = install_one(terminal, &environment, set) {
                         return stopped(terminal, &error);
                     }
@@ -77,11 +88,17 @@ impl Toolchain {
                 list(terminal, &environment, json.wanted);
                 Outcome::Green
             }
-            Action::Remove { cuda } => {
-                for major in cuda.majors() {
-                    match remove(&environment, *major) {
-                        Ok(true) => terminal.print(format_args!("removed CUDA {major}\n")),
-                        Ok(false) => terminal.print(format_args!("CUDA {major} is not installed\n")),
+            Action::Remove { cuda, nvcc } => {
+                let all = cuda.is_none() && !nvcc;
+                let cuda = cuda.or(all.then_some(Which::Both));
+                let majors = cuda.map(Which::majors).unwrap_or_default().iter();
+                let kernels = majors.map(|major| (Purpose::Kernels, *major));
+                let programs = (nvcc || all).then_some((Purpose::Programs, NVCC.version.major));
+                for (purpose, major) in kernels.chain(programs) {
+                    let name = purpose.name();
+                    match remove(&environment, purpose, major) {
+                        Ok(true) => terminal.print(format_args!("removed {name} {major}\n")),
+                        Ok(false) => terminal.print(format_args!("{name} {major} is not installed\n")),
                         Err(error) => return stopped(terminal, &error),
                     }
                 }
@@ -98,14 +115,17 @@ fn install_one(
 ) -> Result<(), InstallError> {
     let bar = terminal.progress();
     bar.count_bytes(set.bytes);
-    bar.set_message(format!("installing CUDA {}", set.version));
+    let name = set.purpose.name();
+    bar.set_message(format!("installing {name} {}", set.version));
     let result = install(environment, set, &mut |Progress { done, .. }| bar.set_position(done));
     bar.finish_and_clear();
     let state = if result? { "installed" } else { "already installed" };
-    let place = installed(environment).into_iter().find(|found| found.version == set.version);
+    let place = installed(environment)
+        .into_iter()
+        .find(|found| (found.purpose, found.version) == (set.purpose, set.version));
     let place =
         place.map(|found| format!(" in {} ({})", found.path, megabytes(found.bytes))).unwrap_or_default();
-    terminal.print(format_args!("CUDA {} {state}{place}\n", set.version));
+    terminal.print(format_args!("{name} {} {state}{place}\n", set.version));
     Ok(())
 }
 
@@ -117,7 +137,7 @@ fn list(terminal: &mut Terminal, environment: &Environment, json: bool) {
             .map(|set| {
                 let wheels: serde_json::Map<_, _> =
                     set.wheels.iter().map(|(name, version)| (name.clone(), json!(version))).collect();
-                json!({ "cuda": set.version, "path": set.path, "bytes": set.bytes, "wheels": wheels })
+                json!({ "name": set.purpose.name(), "cuda": set.version, "path": set.path, "bytes": set.bytes, "wheels": wheels })
             })
             .collect();
         terminal.json(&json!({ "schema": "warpproof.toolchain-list/1", "sets": sets }));
@@ -128,7 +148,8 @@ fn list(terminal: &mut Terminal, environment: &Environment, json: bool) {
             .print("nothing is installed; run `warpproof toolchain install` to install NVIDIA's compiler\n");
     }
     for set in sets {
-        terminal.print(format_args!("CUDA {}  {}  {}\n", set.version, megabytes(set.bytes), set.path));
+        let name = set.purpose.name();
+        terminal.print(format_args!("{name} {}  {}  {}\n", set.version, megabytes(set.bytes), set.path));
         for (name, version) in set.wheels {
             terminal.print(format_args!("  {name} {version}\n"));
         }

@@ -114,6 +114,11 @@ pub(super) fn lasting(library: &Path) -> io::Result<PathBuf> {
     Ok(folder)
 }
 
+/// A directory that stays, with the library under the names that linkers look for.
+pub(crate) fn driver_folder() -> Result<PathBuf, Box<Report>> {
+    lasting(&find()?).map_err(|cause| cannot("create the library's directory", &cause))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

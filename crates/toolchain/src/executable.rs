@@ -1,0 +1,466 @@
+//! Which CUDA runtime an executable or a shared library uses, and whether its fat binaries contain PTX.
+//!
+//! The file is untrusted: it is read in parts of bounded size, and a field that points outside of it ends the search. Only
+//! 64-bit little-endian ELF files with section headers are understood; nothing is known about others.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// A function that every program with kernels calls before `main`, and that only the runtime defines.
+const REGISTER: &[u8] = b"__cudaRegisterFatBinary\0";
+/// The sections of fat binaries: of whole programs, and of parts that nvlink linked.
+const WHOLE: &[u8] = b".nv_fatbin";
+const PARTS: &[u8] = b"__nv_relfatbin";
+/// The first word of a fat binary.
+const FATBIN: u32 = 0xBA55_ED50;
+
+const SECTION: u64 = 64;
+const SYMBOL: usize = 24;
+const MAX_SECTIONS: u64 = 100_000;
+const MAX_NAMES: u64 = 1 << 24;
+/// Entries of the dynamic section, and the longest name in it.
+const MAX_DYNAMIC: u64 = 4096;
+const MAX_NAME: u64 = 4096;
+/// Fat binaries and their entries in one file.
+const MAX_ENTRIES: u64 = 1 << 20;
+const CHUNK: usize = 1 << 20;
+
+const SYMBOLS: u32 = 2;
+const DYNAMIC: u32 = 6;
+const NO_BITS: u32 = 8;
+const DYNAMIC_SYMBOLS: u32 = 11;
+const NEEDED: u64 = 1;
+const RPATH: u64 = 15;
+const RUNPATH: u64 = 29;
+
+/// How a file gets the CUDA runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CudaRuntime {
+    /// It does not use it, as far as the file shows.
+    None,
+    /// From a shared library.
+    Shared,
+    /// The file contains it.
+    Static,
+}
+
+/// The properties of an executable or a shared library.
+#[derive(Clone, Debug)]
+pub struct Executable {
+    /// Its CUDA runtime.
+    pub runtime: CudaRuntime,
+    /// The number of its fat binaries with code.
+    pub fat_binaries: u64,
+    /// How many of them have no PTX. Parts of a linked program are not counted if one of them has PTX.
+    pub without_ptx: u64,
+    /// Architectures of the machine code, ascending.
+    pub machine_code: Vec<u32>,
+    /// Names of the libraries that it needs.
+    pub needed: Vec<String>,
+    /// Directories in which the loader looks for them.
+    pub search: Vec<PathBuf>,
+}
+
+impl Executable {
+    /// Reads a file; `None` if it is not an ELF file that is understood.
+    pub fn read(path: &Path) -> io::Result<Option<Self>> {
+        let file = File::open(path)?;
+        // A pipe or a device could block.
+        if !file.metadata()?.is_file() {
+            return Ok(None);
+        }
+        let origin = path.canonicalize()?;
+        let mut reader = Elf { file: BufReader::new(file) };
+        Ok(reader.executable(origin.parent().unwrap_or(Path::new("/"))))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Section {
+    name: u64,
+    kind: u32,
+    offset: u64,
+    size: u64,
+    link: u64,
+}
+
+#[derive(Debug)]
+struct Elf<R> {
+    file: BufReader<R>,
+}
+
+/// Contents of the fat binaries of a section.
+#[derive(Debug, Default)]
+struct Tally {
+    binaries: u64,
+    without_ptx: u64,
+    architectures: Vec<u32>,
+}
+
+impl<R: Read + Seek> Elf<R> {
+    fn executable(&mut self, origin: &Path) -> Option<Executable> {
+        let header = self.bytes(0, 64)?;
+        if !header.starts_with(b"\x7fELF\x02\x01") {
+            return None;
+        }
+        let sections = self.sections(&header)?;
+        let mut found = Executable {
+            runtime: CudaRuntime::None,
+            fat_binaries: 0,
+            without_ptx: 0,
+            machine_code: Vec::new(),
+            needed: Vec::new(),
+            search: Vec::new(),
+        };
+        if let Some((dynamic, names)) = with_link(&sections, DYNAMIC) {
+            self.dynamic(dynamic, names, origin, &mut found);
+        }
+        let names_at = usize::try_from(number(&header, 0x3e, 2)?).ok()?;
+        let names_at =
+            if names_at == 0xffff { usize::try_from(sections.first()?.link).ok()? } else { names_at };
+        let names = *sections.get(names_at)?;
+        let names = self.bytes(names.offset, names.size.min(MAX_NAMES))?;
+        let named = |section: &Section| {
+            let rest = usize::try_from(section.name).ok().and_then(|at| names.get(at..)).unwrap_or_default();
+            rest.split(|byte| *byte == 0).next().unwrap_or_default().to_vec()
+        };
+        let mut budget = MAX_ENTRIES;
+        let (mut whole, mut parts) = (Tally::default(), Tally::default());
+        for section in sections.iter().filter(|section| section.kind != NO_BITS) {
+            match named(section).as_slice() {
+                WHOLE => self.fat_binaries(section, &mut budget, &mut whole),
+                PARTS => self.fat_binaries(section, &mut budget, &mut parts),
+                _ => None,
+            };
+        }
+        found.fat_binaries = whole.binaries + parts.binaries;
+        // nvlink writes machine code; the PTX of such a program is in its parts.
+        let linked = parts.binaries > parts.without_ptx;
+        found.without_ptx = if linked { 0 } else { whole.without_ptx + parts.without_ptx };
+        found.machine_code = whole.architectures;
+        found.machine_code.append(&mut parts.architectures);
+        found.machine_code.sort_unstable();
+        found.machine_code.dedup();
+        found.runtime = self.runtime(&sections, &found);
+        Some(found)
+    }
+
+    /// Where the runtime's functions are. The symbols are certain; a stripped program with kernels that needs no library of
+    /// CUDA can only have them inside.
+    fn runtime(&mut self, sections: &[Section], found: &Executable) -> CudaRuntime {
+        let needs = |prefix: &str| found.needed.iter().any(|name| name.starts_with(prefix));
+        if needs("libcudart.so") {
+            return CudaRuntime::Shared;
+        }
+        let mut symbols = |kind| {
+            let (table, names) = with_link(sections, kind)?;
+            self.symbol(table, names, REGISTER)
+        };
+        match (symbols(SYMBOLS), symbols(DYNAMIC_SYMBOLS)) {
+            (Some(true), _) | (_, Some(true)) => return CudaRuntime::Static,
+            (Some(false), _) | (_, Some(false)) => return CudaRuntime::Shared,
+            (None, None) => {}
+        }
+        let stripped = with_link(sections, SYMBOLS).is_none();
+        if stripped && found.fat_binaries > 0 && !needs("libcuda.so") {
+            return CudaRuntime::Static;
+        }
+        CudaRuntime::None
+    }
+
+    fn sections(&mut self, header: &[u8]) -> Option<Vec<Section>> {
+        let table = number(header, 0x28, 8)?;
+        let count = number(header, 0x3c, 2)?;
+        if table == 0 || number(header, 0x3a, 2)? != SECTION {
+            return None;
+        }
+        // A file with many sections has their number in the first.
+        let count = if count == 0 { number(&self.bytes(table, SECTION)?, 0x20, 8)? } else { count };
+        let bytes = self.bytes(table, count.min(MAX_SECTIONS).checked_mul(SECTION)?)?;
+        let section = |bytes: &[u8]| {
+            Some(Section {
+                name: number(bytes, 0, 4)?,
+                kind: u32::try_from(number(bytes, 4, 4)?).ok()?,
+                offset: number(bytes, 0x18, 8)?,
+                size: number(bytes, 0x20, 8)?,
+                link: number(bytes, 0x28, 4)?,
+            })
+        };
+        bytes.chunks_exact(usize::try_from(SECTION).ok()?).map(section).collect()
+    }
+
+    fn dynamic(
+        &mut self,
+        dynamic: Section,
+        names: Section,
+        origin: &Path,
+        found: &mut Executable,
+    ) -> Option<()> {
+        let entries = self.bytes(dynamic.offset, dynamic.size.min(MAX_DYNAMIC * 16))?;
+        for entry in entries.chunks_exact(16) {
+            let tag = number(entry, 0, 8)?;
+            if !matches!(tag, NEEDED | RPATH | RUNPATH) {
+                continue;
+            }
+            let at = number(entry, 8, 8)?;
+            let longest = names.size.checked_sub(at)?.min(MAX_NAME);
+            let bytes = self.bytes(names.offset.checked_add(at)?, longest)?;
+            let text = String::from_utf8_lossy(bytes.split(|byte| *byte == 0).next()?).into_owned();
+            if tag == NEEDED {
+                found.needed.push(text);
+            } else {
+                let origin = origin.to_string_lossy();
+                let dirs = text.split(':').filter(|dir| !dir.is_empty());
+                let dirs = dirs.map(|dir| dir.replace("${ORIGIN}", &origin).replace("$ORIGIN", &origin));
+                found.search.extend(dirs.map(PathBuf::from));
+            }
+        }
+        Some(())
+    }
+
+    /// Whether a symbol is defined; `None` if the table does not have it.
+    fn symbol(&mut self, table: Section, names: Section, name: &[u8]) -> Option<bool> {
+        let at = u64::try_from(self.position(names, name)?).ok()?;
+        let chunk = u64::try_from(CHUNK / SYMBOL * SYMBOL).ok()?;
+        let mut done = 0;
+        while done < table.size {
+            let bytes = self.bytes(table.offset.checked_add(done)?, (table.size - done).min(chunk))?;
+            for symbol in bytes.chunks_exact(SYMBOL) {
+                if number(symbol, 0, 4)? == at {
+                    return Some(number(symbol, 6, 2)? != 0);
+                }
+            }
+            done += chunk;
+        }
+        None
+    }
+
+    /// Where bytes first occur in a section.
+    fn position(&mut self, section: Section, wanted: &[u8]) -> Option<usize> {
+        let chunk = u64::try_from(CHUNK).ok()?;
+        let overlap = u64::try_from(wanted.len()).ok()?.saturating_sub(1);
+        let mut done: u64 = 0;
+        while done < section.size {
+            let bytes =
+                self.bytes(section.offset.checked_add(done)?, (section.size - done).min(chunk + overlap))?;
+            if let Some(at) = bytes.windows(wanted.len()).position(|window| window == wanted) {
+                return usize::try_from(done).ok()?.checked_add(at);
+            }
+            done += chunk;
+        }
+        None
+    }
+
+    /// Walks the fat binaries of a section, of which only headers are read.
+    fn fat_binaries(&mut self, section: &Section, budget: &mut u64, tally: &mut Tally) -> Option<()> {
+        let end = section.offset.checked_add(section.size)?;
+        let mut at = section.offset;
+        while at.checked_add(16)? <= end {
+            *budget = budget.checked_sub(1)?;
+            let header = self.bytes(at, 16)?;
+            if number(&header, 0, 4)? != u64::from(FATBIN) {
+                // Each fat binary is aligned; the gap is zero.
+                at += 8;
+                continue;
+            }
+            let mut entry = at.checked_add(number(&header, 6, 2)?.max(16))?;
+            let after = entry.checked_add(number(&header, 8, 8)?)?.min(end);
+            let (mut ptx, mut machine_code) = (false, false);
+            while entry.checked_add(64).is_some_and(|beyond| beyond <= after) {
+                *budget = budget.checked_sub(1)?;
+                let fields = self.bytes(entry, 64)?;
+                match number(&fields, 0, 2)? {
+                    1 => ptx = true,
+                    2 => {
+                        machine_code = true;
+                        tally.architectures.push(u32::try_from(number(&fields, 28, 4)?).ok()?);
+                    }
+                    _ => {}
+                }
+                entry =
+                    entry.checked_add(number(&fields, 4, 4)?.max(64))?.checked_add(number(&fields, 8, 8)?)?;
+            }
+            if ptx || machine_code {
+                tally.binaries += 1;
+                tally.without_ptx += u64::from(!ptx);
+            }
+            at = after.max(at + 16);
+        }
+        Some(())
+    }
+
+    /// Bytes of the file; `None` if it ends before.
+    fn bytes(&mut self, at: u64, length: u64) -> Option<Vec<u8>> {
+        self.file.seek(SeekFrom::Start(at)).ok()?;
+        let mut bytes = Vec::new();
+        // Memory is used for what the file has, not for what a field claims.
+        (&mut self.file).take(length).read_to_end(&mut bytes).ok()?;
+        (u64::try_from(bytes.len()).ok()? == length).then_some(bytes)
+    }
+}
+
+/// The first section of a kind, and the one with its names.
+fn with_link(sections: &[Section], kind: u32) -> Option<(Section, Section)> {
+    let section = sections.iter().find(|section| section.kind == kind)?;
+    Some((*section, *sections.get(usize::try_from(section.link).ok()?)?))
+}
+
+fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
+    let bytes = bytes.get(at..at.checked_add(length)?)?;
+    Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+
+    /// A fat binary with entries of these kinds, for sm_89.
+    fn fat_binary(kinds: &[u16]) -> Vec<u8> {
+        let mut entries = Vec::new();
+        for kind in kinds {
+            let mut entry = vec![0; 64 + 24];
+            entry[..2].copy_from_slice(&kind.to_le_bytes());
+            entry[4..8].copy_from_slice(&64_u32.to_le_bytes());
+            entry[8..16].copy_from_slice(&24_u64.to_le_bytes());
+            entry[28..32].copy_from_slice(&89_u32.to_le_bytes());
+            entries.extend(entry);
+        }
+        let mut binary = Vec::new();
+        binary.extend(FATBIN.to_le_bytes());
+        binary.extend([1, 0, 16, 0]);
+        binary.extend(u64::try_from(entries.len()).unwrap().to_le_bytes());
+        binary.extend(entries);
+        binary
+    }
+
+    /// An ELF file from sections: name, kind, index of its names, content.
+    fn elf(sections: &[(&str, u32, u32, Vec<u8>)]) -> Vec<u8> {
+        let mut names = vec![0];
+        let mut headers = vec![0; 64];
+        let mut file = vec![0; 64];
+        let own = ("names", 3, 0, Vec::new());
+        for (name, kind, link, content) in sections.iter().chain([&own]) {
+            let mut header = vec![0; 64];
+            header[..4].copy_from_slice(&u32::try_from(names.len()).unwrap().to_le_bytes());
+            header[4..8].copy_from_slice(&kind.to_le_bytes());
+            header[0x18..0x20].copy_from_slice(&u64::try_from(file.len()).unwrap().to_le_bytes());
+            names.extend(name.bytes().chain([0]));
+            let content = if *name == "names" { &names } else { content };
+            header[0x20..0x28].copy_from_slice(&u64::try_from(content.len()).unwrap().to_le_bytes());
+            header[0x28..0x2c].copy_from_slice(&link.to_le_bytes());
+            headers.extend(header);
+            file.extend(content);
+        }
+        let count = u16::try_from(sections.len() + 2).unwrap();
+        file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        let table = u64::try_from(file.len()).unwrap();
+        file[0x28..0x30].copy_from_slice(&table.to_le_bytes());
+        file[0x3a..0x3c].copy_from_slice(&64_u16.to_le_bytes());
+        file[0x3c..0x3e].copy_from_slice(&count.to_le_bytes());
+        file[0x3e..0x40].copy_from_slice(&(count - 1).to_le_bytes());
+        file.extend(headers);
+        file
+    }
+
+    fn dynamic(entries: &[(u64, u64)]) -> Vec<u8> {
+        entries.iter().flat_map(|(tag, value)| [tag.to_le_bytes(), value.to_le_bytes()].concat()).collect()
+    }
+
+    /// A symbol table with one symbol of the name at an offset.
+    fn symbols(name: u32, section: u16) -> Vec<u8> {
+        let mut table = vec![0; 2 * SYMBOL];
+        table[SYMBOL..SYMBOL + 4].copy_from_slice(&name.to_le_bytes());
+        table[SYMBOL + 6..SYMBOL + 8].copy_from_slice(&section.to_le_bytes());
+        table
+    }
+
+    fn read(file: &[u8]) -> Option<Executable> {
+        Elf { file: BufReader::new(Cursor::new(file)) }.executable(Path::new("/home/me"))
+    }
+
+    const NAMES: &[u8] = b"\0libcudart.so.13\0$ORIGIN/../lib:/opt/lib\0x__cudaRegisterFatBinary\0";
+
+    fn with_runtime(needed: bool, defined: u16) -> Vec<u8> {
+        let tags: &[(u64, u64)] =
+            if needed { &[(NEEDED, 1), (RUNPATH, 17), (0, 0)] } else { &[(RUNPATH, 17)] };
+        elf(&[
+            ("strings", 3, 0, NAMES.to_vec()),
+            (".dynamic", DYNAMIC, 1, dynamic(tags)),
+            (".symtab", SYMBOLS, 1, symbols(42, defined)),
+            (".nv_fatbin", 1, 0, [fat_binary(&[2, 1]), vec![0; 8], fat_binary(&[1])].concat()),
+        ])
+    }
+
+    #[test]
+    fn a_shared_and_a_static_runtime_are_distinguished() {
+        let shared = read(&with_runtime(true, 0)).unwrap();
+        assert_eq!(shared.runtime, CudaRuntime::Shared);
+        assert_eq!(shared.needed, ["libcudart.so.13"]);
+        assert_eq!(shared.search, [PathBuf::from("/home/me/../lib"), PathBuf::from("/opt/lib")]);
+        assert_eq!((shared.fat_binaries, shared.without_ptx), (2, 0));
+        assert_eq!(shared.machine_code, [89]);
+        assert_eq!(read(&with_runtime(false, 7)).unwrap().runtime, CudaRuntime::Static);
+        // Another library may contain the runtime and export it.
+        assert_eq!(read(&with_runtime(false, 0)).unwrap().runtime, CudaRuntime::Shared);
+    }
+
+    #[test]
+    fn a_stripped_program_with_kernels_and_without_libraries_of_cuda_is_static() {
+        let kernels = (".nv_fatbin", 1, 0, fat_binary(&[2]));
+        assert_eq!(read(&elf(std::slice::from_ref(&kernels))).unwrap().runtime, CudaRuntime::Static);
+        let strings = b"\0libcuda.so.1\0".to_vec();
+        let driver =
+            elf(&[("strings", 3, 0, strings), (".dynamic", DYNAMIC, 1, dynamic(&[(NEEDED, 1)])), kernels]);
+        assert_eq!(read(&driver).unwrap().runtime, CudaRuntime::None);
+        assert_eq!(read(&elf(&[])).unwrap().runtime, CudaRuntime::None);
+    }
+
+    #[test]
+    fn fat_binaries_without_ptx_are_counted() {
+        let code = |whole: &[u16], parts: &[u16]| {
+            let sections =
+                [(".nv_fatbin", 1, 0, fat_binary(whole)), ("__nv_relfatbin", 1, 0, fat_binary(parts))];
+            let found = read(&elf(&sections)).unwrap();
+            (found.fat_binaries, found.without_ptx)
+        };
+        assert_eq!(code(&[2, 2], &[]), (1, 1));
+        assert_eq!(code(&[2, 1], &[]), (1, 0));
+        // The linked machine code of a program whose parts have PTX.
+        assert_eq!(code(&[2], &[2, 1]), (2, 0));
+        assert_eq!(code(&[2], &[2]), (2, 2));
+        // Neither PTX nor machine code: an empty fat binary.
+        assert_eq!(code(&[8], &[]), (0, 0));
+    }
+
+    #[test]
+    fn damaged_files_are_read_without_panic() {
+        let good = with_runtime(true, 7);
+        for length in 0..good.len() {
+            let _ = read(&good[..length]);
+        }
+        for at in 0..good.len() {
+            for value in [0, 0x7f, 0xff] {
+                let mut bad = good.clone();
+                bad[at] = value;
+                let _ = read(&bad);
+            }
+        }
+        assert!(read(b"#!/bin/sh\n").is_none());
+        assert!(read(&[]).is_none());
+    }
+
+    #[test]
+    fn other_files_are_not_executables() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = dir.path().join("script");
+        std::fs::write(&script, "#!/bin/sh\n").unwrap();
+        assert!(Executable::read(&script).unwrap().is_none());
+        assert!(Executable::read(dir.path()).is_err() || Executable::read(dir.path()).unwrap().is_none());
+        assert!(Executable::read(&dir.path().join("absent")).is_err());
+        let found = Executable::read(&std::env::current_exe().unwrap()).unwrap();
+        assert!(found.is_none_or(|found| found.runtime == CudaRuntime::None));
+    }
+}
