@@ -7,8 +7,9 @@
 
 use warpproof_kernels::dispatch::SERVING;
 use warpproof_kernels::format::OutputFormat;
-use warpproof_kernels::problem::{Granularity, Layout, Lengths, Mask, Shape, Window};
-use warpproof_kernels::quantize::{Element, Quantize, Quantizer};
+use warpproof_kernels::inputs::TensorName;
+use warpproof_kernels::problem::{Granularity, Layout, Mask, Shape, Window};
+use warpproof_kernels::quantize::{Element, Quantizer};
 use warpproof_kernels::unsmooth::Unsmooth;
 use warpproof_kernels::{Format, Plan, PlanError, Request, Scales};
 use warpproof_model::Device;
@@ -47,18 +48,13 @@ impl Kernels {
 
     /// The kernels of a quantizer.
     pub fn of_quantizer(plan: &Quantizer) -> Kernels {
-        Kernels { source: "quantize.cu", defines: plan.defines.clone() }
+        Kernels { source: Quantizer::SOURCE, defines: plan.defines.clone() }
     }
 
     /// The kernel that corrects the log-sum-exp of smoothed keys.
     pub fn of_unsmooth(plan: &Unsmooth) -> Kernels {
-        Kernels { source: "unsmooth.cu", defines: plan.defines.clone() }
+        Kernels { source: Unsmooth::SOURCE, defines: plan.defines.clone() }
     }
-}
-
-/// A shape of [`SERVING`].
-pub fn shape([batch, heads, kv_heads, queries, keys, dim]: [usize; 6]) -> Shape {
-    Shape { heads, kv_heads, dim, sequences: vec![Lengths { queries, keys }; batch] }
 }
 
 /// The plans for a request, best first: the one of the dispatch table, then the general one.
@@ -86,7 +82,7 @@ pub fn kernels(device: &Device) -> Result<Vec<Kernels>, PlanError> {
         add(Kernels::of(&plan));
         for element in [Element::F16, Element::Bf16] {
             for smooth in [false, true] {
-                let quantizer = Quantizer::new(&quantize(&request, element, smooth), device)?;
+                let quantizer = Quantizer::new(&request.quantize(TensorName::Q, element, smooth), device)?;
                 add(Kernels::of_quantizer(&quantizer));
             }
         }
@@ -97,22 +93,10 @@ pub fn kernels(device: &Device) -> Result<Vec<Kernels>, PlanError> {
     }
     for serving in SERVING {
         for mask in [Mask::Full, Mask::Causal] {
-            add(Kernels::of(&Plan::new(&Request { mask, ..Request::new(shape(serving)) }, device)?));
+            add(Kernels::of(&Plan::new(&Request { mask, ..Request::new(Shape::of(serving)) }, device)?));
         }
     }
     Ok(all)
-}
-
-/// How the queries of a request are quantized.
-fn quantize(request: &Request, element: Element, smooth: bool) -> Quantize {
-    Quantize {
-        element,
-        smooth,
-        format: request.format,
-        granularity: request.scales.q,
-        lengths_on_device: request.lengths_on_device,
-        ..Quantize::new(request.shape.query_rows(request.layout))
-    }
 }
 
 /// A request for each general kernel.
@@ -136,7 +120,7 @@ fn general_requests() -> Vec<Request> {
                             scales: Scales::all(granularity),
                             lengths_on_device,
                             layout: Layout::Bshd,
-                            ..Request::new(shape([2, 8, 8, queries, 1024, dim]))
+                            ..Request::new(Shape::of([2, 8, 8, queries, 1024, dim]))
                         });
                     }
                 }

@@ -29,8 +29,9 @@ const FUNCTIONS: [&str; 10] = [
     "cuModuleLoadDataEx",
 ];
 
-/// The oldest driver, as `cuDriverGetVersion` gives it: that of CUDA 12.0. Drivers of one major version load machine code of all
-/// its releases.
+/// The oldest driver, as `cuDriverGetVersion` gives it: that of CUDA 12.0. ptxas 12.9 wrote the machine code, and NVIDIA's
+/// guide to CUDA compatibility lets applications of any 12.x toolkit run on drivers from 525 on, the first of CUDA 12
+/// (<https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html>).
 pub const OLDEST_DRIVER: i32 = 12_000;
 /// The oldest driver that compiles the library's PTX, whose version is 8.4: that of CUDA 12.4. Devices newer than sm_89 need it.
 pub const OLDEST_DRIVER_FOR_PTX: i32 = 12_040;

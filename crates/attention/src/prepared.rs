@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use cudarc::driver::sys;
 use warpproof_kernels::attention::RunError;
+use warpproof_kernels::inputs::TensorName;
 use warpproof_kernels::params::Strides;
 use warpproof_kernels::plan::Step;
-use warpproof_kernels::problem::{Granularity, Rows};
-use warpproof_kernels::quantize::{Element, Quantize, QuantizeAddresses, Quantizer};
+use warpproof_kernels::quantize::{Element, QuantizeAddresses, Quantizer};
 use warpproof_kernels::unsmooth::{Unsmooth, UnsmoothAddresses};
 use warpproof_kernels::{Plan, Request};
 use warpproof_model::Device;
@@ -290,31 +290,22 @@ fn stages(
     layout: &mut Layout,
 ) -> Result<Vec<Stage>, Error> {
     let request = &problem.request;
-    let (queries, keys) = (request.shape.query_rows(request.layout), request.shape.key_rows(request.layout));
-    let mut stage = |rows: &Rows, granularity: Granularity, smooth: bool| {
-        let quantize = Quantize {
-            element,
-            format: request.format,
-            granularity,
-            smooth,
-            lengths_on_device: request.lengths_on_device,
-            ..Quantize::new(rows.clone())
-        };
-        let plan = Quantizer::new(&quantize, device)?;
+    let mut stage = |tensor: TensorName, smooth: bool| {
+        let plan = Quantizer::new(&request.quantize(tensor, element, smooth), device)?;
         let entry = image::find(&Kernels::of_quantizer(&plan).name()).ok_or_else(|| absent(problem))?;
         Ok::<_, Error>(Stage {
             steps: current.functions(&entry, &plan.steps)?,
-            codes: layout.add(rows.elements()),
+            codes: layout.add(plan.request.rows.elements()),
             scales: layout.add(plan.scales() * size_of::<f32>()),
             mean: layout.add(plan.mean() * size_of::<f32>()),
             workspace: layout.add(plan.workspace),
             plan,
         })
     };
-    let mut all = vec![stage(&queries, request.scales.q, false)?];
+    let mut all = vec![stage(TensorName::Q, false)?];
     if request.page_size.is_none() {
-        all.push(stage(&keys, request.scales.k, problem.smooth_keys)?);
-        all.push(stage(&keys, request.scales.v, false)?);
+        all.push(stage(TensorName::K, problem.smooth_keys)?);
+        all.push(stage(TensorName::V, false)?);
     }
     Ok(all)
 }

@@ -82,7 +82,7 @@ pub trait Planned: Debug + Send + Sync {
 /// The family of a task's operator.
 pub fn of(task: &Task) -> Option<&'static dyn Family> {
     match &task.reference {
-        Reference::BuiltIn { operator: Operator::Attention { .. } } => Some(&attention::Attention),
+        Reference::BuiltIn { operator: Operator::Attention(_) } => Some(&attention::Attention),
         _ => None,
     }
 }

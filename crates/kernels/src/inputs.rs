@@ -179,9 +179,9 @@ pub fn generate(shape: &Shape, distribution: Distribution, seed: u64, spec: Spec
     };
     Inputs {
         shape: shape.clone(),
-        q: make(Tensor::Q, spec.q, shape.query_rows(spec.query_layout)),
-        k: make(Tensor::K, spec.k, shape.key_rows(spec.key_layout)),
-        v: make(Tensor::V, spec.v, shape.key_rows(spec.key_layout)),
+        q: make(TensorName::Q, spec.q, shape.query_rows(spec.query_layout)),
+        k: make(TensorName::K, spec.k, shape.key_rows(spec.key_layout)),
+        v: make(TensorName::V, spec.v, shape.key_rows(spec.key_layout)),
         sinks: (spec.sinks && shape.check().is_ok()).then(|| sinks(shape.heads, seed)),
         slopes: (spec.slopes && shape.check().is_ok()).then(|| alibi_slopes(shape.heads)),
     }
@@ -236,12 +236,12 @@ impl Tensors {
         Tensors::of(shape, layout, |tensor, rows| activations(tensor, seed, rows))
     }
 
-    fn of(shape: &Shape, layout: Layout, make: impl Fn(Tensor, &Rows) -> Vec<f32>) -> Tensors {
+    fn of(shape: &Shape, layout: Layout, make: impl Fn(TensorName, &Rows) -> Vec<f32>) -> Tensors {
         let make = |tensor, rows: Rows| if shape.check().is_ok() { make(tensor, &rows) } else { Vec::new() };
         Tensors {
-            q: make(Tensor::Q, shape.query_rows(layout)),
-            k: make(Tensor::K, shape.key_rows(layout)),
-            v: make(Tensor::V, shape.key_rows(layout)),
+            q: make(TensorName::Q, shape.query_rows(layout)),
+            k: make(TensorName::K, shape.key_rows(layout)),
+            v: make(TensorName::V, shape.key_rows(layout)),
             shape: shape.clone(),
             layout,
         }
@@ -266,14 +266,47 @@ impl Tensors {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Tensor {
+/// An operand of attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of the operands")]
+pub enum TensorName {
     Q,
     K,
     V,
 }
 
-fn values(tensor: Tensor, distribution: Distribution, seed: u64, rows: &Rows) -> Vec<f32> {
+impl Request {
+    /// How an operand is quantized from elements of a type; `smooth` is for K.
+    pub fn quantize(&self, tensor: TensorName, element: Element, smooth: bool) -> Quantize {
+        let (rows, granularity) = match tensor {
+            TensorName::Q => (self.shape.query_rows(self.layout), self.scales.q),
+            TensorName::K => (self.shape.key_rows(self.layout), self.scales.k),
+            TensorName::V => (self.shape.key_rows(self.layout), self.scales.v),
+        };
+        Quantize {
+            element,
+            format: self.format,
+            granularity,
+            smooth,
+            lengths_on_device: self.lengths_on_device,
+            ..Quantize::new(rows)
+        }
+    }
+}
+
+/// Inputs of a request whose keys are smoothed before quantization, and the mean that was subtracted.
+pub fn generate_smoothed(
+    request: &Request,
+    distribution: Distribution,
+    seed: u64,
+) -> Result<(Inputs, Vec<f32>), Unquantizable> {
+    let plain = generate(&request.shape, distribution, seed, request.spec());
+    let values = Tensors::generate(&request.shape, distribution, seed, request.layout).k;
+    let smooth = oracle::quantize::quantize(&values, &request.quantize(TensorName::K, Element::F32, true))?;
+    Ok((Inputs { k: smooth.tensor, ..plain }, smooth.mean.unwrap_or_default()))
+}
+
+fn values(tensor: TensorName, distribution: Distribution, seed: u64, rows: &Rows) -> Vec<f32> {
     let mut values = vec![0.0; rows.elements()];
     for (batch, head, row) in each_row(rows) {
         let at = rows.offset(batch, head, row);
@@ -287,11 +320,11 @@ fn values(tensor: Tensor, distribution: Distribution, seed: u64, rows: &Rows) ->
         for (d, value) in values[at..at + rows.dim].iter_mut().enumerate() {
             let normal = counter.normal();
             *value = match (distribution, tensor) {
-                (Distribution::VMeanOne, Tensor::V) => 1.0 + 0.25 * normal,
-                (Distribution::Peaked, Tensor::Q) => 4.0 * normal,
-                (Distribution::Outliers, Tensor::Q) if channels.0.contains(&d) => 10.0 * normal,
-                (Distribution::Outliers, Tensor::K) if channels.1.contains(&d) => 10.0 * normal,
-                (Distribution::Outliers, Tensor::V) => row_factor * normal,
+                (Distribution::VMeanOne, TensorName::V) => 1.0 + 0.25 * normal,
+                (Distribution::Peaked, TensorName::Q) => 4.0 * normal,
+                (Distribution::Outliers, TensorName::Q) if channels.0.contains(&d) => 10.0 * normal,
+                (Distribution::Outliers, TensorName::K) if channels.1.contains(&d) => 10.0 * normal,
+                (Distribution::Outliers, TensorName::V) => row_factor * normal,
                 _ => normal,
             };
         }
@@ -299,7 +332,7 @@ fn values(tensor: Tensor, distribution: Distribution, seed: u64, rows: &Rows) ->
     values
 }
 
-fn activations(tensor: Tensor, seed: u64, rows: &Rows) -> Vec<f32> {
+fn activations(tensor: TensorName, seed: u64, rows: &Rows) -> Vec<f32> {
     let hash =
         |numbers: &[u64]| numbers.iter().fold(mix(!seed), |state, number| mix(state.wrapping_add(*number)));
     // For each head and channel, its mean and deviation.
@@ -312,8 +345,8 @@ fn activations(tensor: Tensor, seed: u64, rows: &Rows) -> Vec<f32> {
                 let [size, sign, ..] = counter.next().to_le_bytes();
                 let large = (8.0 + f32::from(size) / 32.0) * if sign % 2 == 0 { 1.0 } else { -1.0 };
                 match tensor {
-                    Tensor::K if d % 16 == usize::from(outlier) % 16 => (large, 2.0),
-                    Tensor::Q if d % 16 == usize::from(outlier) % 16 => (0.25 * large, 1.0),
+                    TensorName::K if d % 16 == usize::from(outlier) % 16 => (large, 2.0),
+                    TensorName::Q if d % 16 == usize::from(outlier) % 16 => (0.25 * large, 1.0),
                     _ => (small, 1.0),
                 }
             })
@@ -339,11 +372,11 @@ fn activations(tensor: Tensor, seed: u64, rows: &Rows) -> Vec<f32> {
     values
 }
 
-fn index(tensor: Tensor) -> u64 {
+fn index(tensor: TensorName) -> u64 {
     match tensor {
-        Tensor::Q => 1,
-        Tensor::K => 2,
-        Tensor::V => 3,
+        TensorName::Q => 1,
+        TensorName::K => 2,
+        TensorName::V => 3,
     }
 }
 

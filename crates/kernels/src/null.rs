@@ -4,7 +4,7 @@ use crate::format::OutputFormat;
 use crate::inputs::{Inconsistent, Inputs};
 use crate::oracle::exact::{self, Options};
 use crate::plan::Request;
-use crate::problem::{BLOCK_ROWS, Layout, Mask};
+use crate::problem::{BLOCK_ROWS, Layout, Mask, Window};
 use crate::tensor::each_row;
 use std::fmt;
 use std::ops::Range;
@@ -96,6 +96,46 @@ impl fmt::Display for Null {
             Null::TailSkipped => "the tail skipped",
         })
     }
+}
+
+/// For each option of a request, the output of a kernel that ignores it: f64, rounded to the output's format. Such an
+/// output is right by accident if it has the bits of the right one.
+pub fn ignored(request: &Request, inputs: &Inputs) -> Result<Vec<(&'static str, Vec<u16>)>, Inconsistent> {
+    inputs.check()?;
+    let (mask, options, format) = (request.mask, request.options(), request.output);
+    let without = |sinks: bool, slopes: bool| Inputs {
+        sinks: inputs.sinks.clone().filter(|_| sinks),
+        slopes: inputs.slopes.clone().filter(|_| slopes),
+        ..inputs.clone()
+    };
+    let attend = |inputs: &Inputs, mask, options: Options, format: OutputFormat| {
+        let exact = exact::attention(inputs, mask, &options)?.output;
+        Ok::<_, Inconsistent>(exact.into_iter().map(|value| format.encode(value)).collect::<Vec<u16>>())
+    };
+    let mut all = Vec::new();
+    if mask == Mask::Causal {
+        all.push(("the causal mask ignored", attend(inputs, Mask::Full, options, format)?));
+    }
+    if request.window != Window::default() {
+        let options = Options { window: Window::default(), ..options };
+        all.push(("the window ignored", attend(inputs, mask, options, format)?));
+    }
+    if request.softcap.is_some() {
+        all.push((
+            "the soft cap ignored",
+            attend(inputs, mask, Options { softcap: None, ..options }, format)?,
+        ));
+    }
+    if request.sinks {
+        all.push(("the sinks ignored", attend(&without(false, true), mask, options, format)?));
+    }
+    if request.alibi {
+        all.push(("ALiBi ignored", attend(&without(true, false), mask, options, format)?));
+    }
+    if format == OutputFormat::Bf16 {
+        all.push(("bf16 ignored", attend(inputs, mask, options, OutputFormat::F16)?));
+    }
+    Ok(all)
 }
 
 /// The keys of the middle tile of `keys` keys.

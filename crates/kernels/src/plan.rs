@@ -114,6 +114,24 @@ impl Request {
         }
     }
 
+    /// Checks what does not depend on the device; of the rung's features only if the request names one.
+    pub fn check(&self) -> Result<(), PlanError> {
+        self.shape.check().map_err(|error| PlanError::Shape(error.to_string()))?;
+        if self.shape.max_queries() == 0 {
+            return Err(PlanError::Shape("no sequence has a query".to_owned()));
+        }
+        for (index, (name, _)) in self.toggles.iter().enumerate() {
+            if self.toggles.iter().take(index).any(|(before, _)| before == name) {
+                return Err(PlanError::Toggle(name.clone()));
+            }
+        }
+        factors(self)?;
+        if let Some(keys) = self.page_size.filter(|keys| !PAGE_SIZES.contains(keys)) {
+            return Err(PlanError::PageSize(keys));
+        }
+        self.rung.as_deref().map_or(Ok(()), |name| named(name, self).map(|_| ()))
+    }
+
     /// Whether the kernel reads the start of each sequence from device memory.
     pub fn varlen(&self) -> bool {
         self.lengths_on_device || !self.shape.is_equal()
@@ -265,19 +283,8 @@ impl Plan {
         device: &Device,
         fit: impl FnOnce(&'static Rung, bool) -> Result<Fit, PlanError>,
     ) -> Result<Plan, PlanError> {
-        request.shape.check().map_err(|error| PlanError::Shape(error.to_string()))?;
-        if request.shape.max_queries() == 0 {
-            return Err(PlanError::Shape("no sequence has a query".to_owned()));
-        }
-        for (index, (name, _)) in request.toggles.iter().enumerate() {
-            if request.toggles.iter().take(index).any(|(before, _)| before == name) {
-                return Err(PlanError::Toggle(name.clone()));
-            }
-        }
+        request.check()?;
         let (factor, cap) = factors(request)?;
-        if let Some(keys) = request.page_size.filter(|keys| !PAGE_SIZES.contains(keys)) {
-            return Err(PlanError::PageSize(keys));
-        }
         let rung = choose(request, device)?;
         let arch = device.capability.arch();
         let capability = device.capability.major * 10 + device.capability.minor;
@@ -465,23 +472,18 @@ impl Plan {
 
     /// The source with the plan's configuration.
     pub fn source(&self) -> Option<Source> {
-        source::expanded(self.fit.source).map(|text| Source::new(self.fit.source, text))
+        source::named(self.fit.source)
     }
 
     /// Compiles the plan to PTX.
     pub fn compile(&self, toolchain: &Toolchain) -> Result<String, CompileError> {
-        let Some(source) = self.source() else {
-            return Err(CompileError::Options(format!("there is no source `{}`", self.fit.source)));
-        };
-        Ok(toolchain.compile(&source, &source::options(&self.defines, &self.arch))?.ptx)
+        source::compile(self.fit.source, &self.defines, &self.arch, toolchain)
     }
 }
 
 fn choose(request: &Request, device: &Device) -> Result<&'static Rung, PlanError> {
     if let Some(name) = &request.rung {
-        let rung = ladder::rung(name).ok_or_else(|| PlanError::UnknownRung(name.clone()))?;
-        return missing(rung, request)
-            .map_or(Ok(rung), |what| Err(PlanError::Unsupported { rung: rung.name, what }));
+        return named(name, request);
     }
     let predicted = dispatch::nearest(&request.shape, device).map(|entry| entry.rung);
     if let Some(rung) = predicted.filter(|rung| missing(rung, request).is_none()) {
@@ -492,6 +494,12 @@ fn choose(request: &Request, device: &Device) -> Result<&'static Rung, PlanError
             LADDER.iter().rev().find(|rung| rung.formats.contains(&request.format)).unwrap_or(&LADDER[0]);
         PlanError::Unsupported { rung: best.name, what: missing(best, request).unwrap_or_default() }
     })
+}
+
+/// The rung of a name, if it supports the request.
+fn named(name: &str, request: &Request) -> Result<&'static Rung, PlanError> {
+    let rung = ladder::rung(name).ok_or_else(|| PlanError::UnknownRung(name.to_owned()))?;
+    missing(rung, request).map_or(Ok(rung), |what| Err(PlanError::Unsupported { rung: rung.name, what }))
 }
 
 /// The first feature of a request that a rung does not support.

@@ -106,6 +106,12 @@ impl Shape {
         Shape { heads, kv_heads: heads, dim, sequences: vec![lengths; batch] }
     }
 
+    /// Sequences of equal lengths from six numbers, as in [`crate::dispatch::SERVING`]: sequences, query heads, key
+    /// heads, queries, keys, elements of a row.
+    pub fn of([batch, heads, kv_heads, queries, keys, dim]: [usize; 6]) -> Shape {
+        Shape { heads, kv_heads, dim, sequences: vec![Lengths { queries, keys }; batch] }
+    }
+
     /// The same heads with other sequences.
     #[must_use]
     pub fn with(self, sequences: Vec<Lengths>) -> Shape {

@@ -28,7 +28,7 @@ use warpproof_launch::{Geometry, Gpu, Use};
 use warpproof_model::Device;
 use warpproof_sim::num::Rounding;
 use warpproof_sim::num::convert::{cvt_bf16_f32, cvt_f16_f32, cvt_f32_bf16, cvt_f32_f16};
-use warpproof_toolchain::{CompileError, Source, Toolchain};
+use warpproof_toolchain::{CompileError, Toolchain};
 
 /// Threads per block.
 const THREADS: u32 = 256;
@@ -195,6 +195,9 @@ impl QuantizeParams {
 }
 
 impl Quantizer {
+    /// The source file.
+    pub const SOURCE: &'static str = "quantize.cu";
+
     /// Plans a request for a device.
     pub fn new(request: &Quantize, device: &Device) -> Result<Quantizer, PlanError> {
         let rows = &request.rows;
@@ -242,18 +245,9 @@ impl Quantizer {
         })
     }
 
-    /// The source with the plan's configuration.
-    pub fn source(&self) -> Option<Source> {
-        source::expanded("quantize.cu").map(|text| Source::new("quantize.cu", text))
-    }
-
     /// Compiles the plan to PTX.
     pub fn compile(&self, toolchain: &Toolchain) -> Result<String, CompileError> {
-        let Some(source) = self.source() else {
-            return Err(CompileError::Options("there is no source `quantize.cu`".to_owned()));
-        };
-        let options = source::options(&self.defines, &self.arch);
-        Ok(toolchain.compile(&source, &options)?.ptx)
+        source::compile(Quantizer::SOURCE, &self.defines, &self.arch, toolchain)
     }
 
     /// The parameters with the addresses filled in.

@@ -1,6 +1,6 @@
 //! The kernels' CUDA C++ sources, embedded in the library, so that a user needs no checkout.
 
-use warpproof_toolchain::CompileOptions;
+use warpproof_toolchain::{CompileError, CompileOptions, Source, Toolchain};
 
 /// Sources and headers by name.
 const FILES: &[(&str, &str)] = &[
@@ -30,6 +30,24 @@ const FILES: &[(&str, &str)] = &[
 /// The options with which every source is compiled.
 pub fn options(defines: &[String], arch: &str) -> CompileOptions {
     CompileOptions { defines: defines.to_vec(), std: Some("c++17".to_owned()), ..CompileOptions::new(arch) }
+}
+
+/// A source as the compiler reads it. Returns `None` for an unknown source.
+pub fn named(name: &str) -> Option<Source> {
+    expanded(name).map(|text| Source::new(name, text))
+}
+
+/// Compiles a source to PTX.
+pub(crate) fn compile(
+    name: &str,
+    defines: &[String],
+    arch: &str,
+    toolchain: &Toolchain,
+) -> Result<String, CompileError> {
+    let Some(source) = named(name) else {
+        return Err(CompileError::Options(format!("there is no source `{name}`")));
+    };
+    Ok(toolchain.compile(&source, &options(defines, arch))?.ptx)
 }
 
 /// The text of a source with each header included once; `#line` directives keep file names and line numbers

@@ -10,8 +10,9 @@ use crate::format::Format;
 use crate::params::{Operand, narrow, words32, words64};
 use crate::plan::{Plan, PlanError, Request, Step, extents};
 use crate::source;
-use warpproof_launch::{Geometry, Gpu};
-use warpproof_toolchain::{CompileError, Source, Toolchain};
+use crate::tensor::Quantized;
+use warpproof_launch::{Geometry, Gpu, Use};
+use warpproof_toolchain::{CompileError, Toolchain};
 
 /// Rows per block, one per warp.
 const ROWS: usize = 8;
@@ -42,6 +43,8 @@ pub struct UnsmoothAddresses {
 }
 
 impl Unsmooth {
+    /// The source file.
+    pub const SOURCE: &'static str = "unsmooth.cu";
     /// Bytes of the parameters.
     pub const BYTES: usize = 104;
 
@@ -72,11 +75,7 @@ impl Unsmooth {
 
     /// Compiles the plan to PTX.
     pub fn compile(&self, toolchain: &Toolchain) -> Result<String, CompileError> {
-        let Some(text) = source::expanded("unsmooth.cu") else {
-            return Err(CompileError::Options("there is no source `unsmooth.cu`".to_owned()));
-        };
-        let options = source::options(&self.defines, &self.arch);
-        Ok(toolchain.compile(&Source::new("unsmooth.cu", text), &options)?.ptx)
+        source::compile(Unsmooth::SOURCE, &self.defines, &self.arch, toolchain)
     }
 
     /// Launches on device memory, from the module of [`Unsmooth::compile`]'s PTX, and returns when it has ended.
@@ -89,6 +88,64 @@ impl Unsmooth {
         let params = self.params(at)?;
         gpu.launch(module, self.step.kernel, self.step.geometry, &params)?;
         Ok(())
+    }
+
+    /// The request of the plan whose log-sum-exp is corrected.
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// Copies Q, a mean `[batch][key head][element]` and a log-sum-exp to the device, launches, and copies the
+    /// log-sum-exp back.
+    pub fn run<G: Gpu>(
+        &self,
+        gpu: &mut G,
+        module: &G::Module,
+        q: &Quantized,
+        mean: &[f32],
+        lse: &[u32],
+    ) -> Result<Vec<u32>, RunError<G::Error>> {
+        let Request { shape, layout, scales, format, .. } = &self.request;
+        let rows = shape.batch() * shape.heads * shape.max_queries();
+        if !q.fits(&shape.query_rows(*layout), *format, scales.q)
+            || mean.len() != shape.batch() * shape.kv_heads * shape.dim
+            || lse.len() != rows
+        {
+            return Err(RunError::Tensor(
+                "Q, the mean or the log-sum-exp does not match the plan".to_owned(),
+            ));
+        }
+        let words = |all: &mut dyn Iterator<Item = u32>| all.flat_map(u32::to_le_bytes).collect::<Vec<u8>>();
+        let buffers = [
+            ("q", q.codes.clone(), Use::Input),
+            ("q_scales", words(&mut q.scales.iter().map(|scale| scale.to_bits())), Use::Input),
+            ("mean", words(&mut mean.iter().map(|mean| mean.to_bits())), Use::Input),
+            ("query_starts", words(&mut q.rows.starts().iter().map(|row| narrow(*row))), Use::Input),
+            ("lse", words(&mut lse.iter().copied()), Use::Shared),
+        ];
+        let mut used = Vec::new();
+        let mut outcome = (|| {
+            for (name, bytes, what) in buffers {
+                // A device has no address for an empty buffer.
+                let memory = gpu.allocate(name, bytes.len().max(1), what)?;
+                used.push(memory);
+                if let Some(memory) = used.last() {
+                    gpu.write(memory, &bytes)?;
+                }
+            }
+            let at = |index: usize| used.get(index).map_or(0, |memory| gpu.address(memory));
+            let starts = if self.request.varlen() { at(3) } else { 0 };
+            let at = UnsmoothAddresses { q: (at(0), at(1)), mean: at(2), lse: at(4), starts };
+            self.launch(gpu, module, &at)?;
+            used.last().map_or(Ok(Vec::new()), |memory| gpu.read(memory)).map_err(RunError::Gpu)
+        })();
+        // Every buffer is freed, also after an error; the first error is returned.
+        for memory in used {
+            let freed = gpu.free(memory).map_err(RunError::Gpu);
+            outcome = outcome.and_then(|bytes| freed.map(|()| bytes));
+        }
+        let bytes = outcome?;
+        Ok(bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect())
     }
 
     /// The parameters with the addresses filled in, as bytes in the layout that the kernel reads.

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::attention::{self, AttentionOptions};
 use super::model::{
-    Argument, AttentionOptions, Candidate, Kernel, Launch, Notes, Program, Scratch, Step, StructMember,
-    Symbol, SymbolValue, TensorType,
+    Argument, Candidate, Kernel, Launch, Notes, Program, Scratch, Step, StructMember, Symbol, SymbolValue,
+    TensorType,
 };
 use super::policy::macro_value;
 use super::problem::At;
@@ -103,11 +104,12 @@ fn program(file: &mut File<'_>, section: &Section<'_, '_>, parts: Parts<'_, '_>)
         if !parts.launch.is_empty() || !parts.scratch.is_empty() || !parts.symbols.is_empty() {
             file.wrong(span, "a rung has its own launch");
         }
-        let options = parts.options.map_or_else(AttentionOptions::default, |section| options(file, section));
+        let options =
+            parts.options.map_or_else(AttentionOptions::default, |section| attention::options(file, section));
         return Program::Rung { rung: rung.clone(), options };
     }
     if let Some(options) = &parts.options {
-        file.wrong(options.span.clone(), "options apply only to rungs of the attention ladder");
+        file.wrong(options.span.clone(), "options apply only to kernels of the attention family");
     }
     if parts.launch.is_empty() {
         let help = "[[candidate.launch]] with kernel, grid, block and arguments";
@@ -127,27 +129,6 @@ fn program(file: &mut File<'_>, section: &Section<'_, '_>, parts: Parts<'_, '_>)
             Program::Source { file: At::default(), launch }
         }
     }
-}
-
-fn options(file: &mut File<'_>, mut section: Section<'_, '_>) -> AttentionOptions {
-    if let Some(value) = section.get("causal") {
-        let help = "write it in [reference] or in a [[shape]]";
-        file.wrong_with(value.span(), "a causal mask is part of the operator, not of a candidate", help);
-    }
-    let mut word = |file: &mut File<'_>, key, words: &[&'static str]| {
-        let text = section.text(file, key)?;
-        if !words.contains(&text.as_str()) {
-            file.unknown(text.span.clone(), key, &text, words.iter().copied());
-        }
-        Some(text)
-    };
-    let format = word(file, "format", &["e4m3", "e5m2", "linear8"]);
-    let scales = word(file, "scales", &["tensor", "head", "block", "row"]);
-    let layout = word(file, "layout", &["bhsd", "bshd"]);
-    let lse = section.flag(file, "lse").unwrap_or(false);
-    let splits = section.within(file, "splits", 1, 1024).and_then(|splits| u32::try_from(splits.value).ok());
-    section.close(file);
-    AttentionOptions { format, scales, layout, lse, splits }
 }
 
 fn scratch(file: &mut File<'_>, mut section: Section<'_, '_>) -> Scratch {

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use warpproof_kernels::ladder::{self, LADDER};
+use warpproof_kernels::ladder;
 use warpproof_model::{Capability, Device};
 
+use super::attention;
 use super::model::{
     Argument, Candidate, Launch, NonFinite, Operator, Peer, Policy, Program, Reference, Role, SymbolValue,
     Task, TensorType, Values,
@@ -25,6 +26,9 @@ pub(super) fn check(file: &mut File<'_>, task: &Task) {
     references_to_candidates(file, task);
     for candidate in &task.candidates {
         self::candidate(file, task, candidate);
+    }
+    if is_attention(task) {
+        attention::check(file, task);
     }
     super::space::check(file, task);
 }
@@ -49,7 +53,7 @@ fn names(file: &mut File<'_>, task: &Task) {
 }
 
 fn is_attention(task: &Task) -> bool {
-    matches!(task.reference, Reference::BuiltIn { operator: Operator::Attention { .. } })
+    matches!(task.reference, Reference::BuiltIn { operator: Operator::Attention(_) })
 }
 
 fn shapes(file: &mut File<'_>, task: &Task) {
@@ -213,7 +217,7 @@ fn operator_of(file: &mut File<'_>, task: &Task, operator: &Operator) {
         file.wrong_with(input.span.clone(), "this operator has no integer form", help);
     }
     match operator {
-        Operator::Attention { .. } => {
+        Operator::Attention(_) => {
             if let Some(input) = task.data.inputs.first() {
                 file.wrong(input.name.span.clone(), "attention tasks have built-in inputs and outputs");
             }
@@ -403,19 +407,23 @@ fn rung(file: &mut File<'_>, task: &Task, candidate: &Candidate, name: &At<Strin
     if !is_attention(task) {
         file.wrong(name.span.clone(), "rungs require operator = \"attention\"");
     }
-    let Some(rung) = ladder::rung(name) else {
-        file.unknown(name.span.clone(), "rung", name, LADDER.iter().map(|rung| rung.id));
+    let rung = ladder::rung(name);
+    if rung.is_none() && attention::kernels().all(|known| known != name.value) {
+        file.unknown(name.span.clone(), "rung", name, attention::kernels());
         return;
-    };
+    }
+    // Kernels that are not rungs have no toggles.
+    let known = rung.map_or(&[][..], |rung| rung.toggles);
+    let id = rung.map_or(name.value.as_str(), |rung| rung.id);
     for (toggle, value) in &candidate.toggles {
-        if rung.toggles.iter().all(|known| known.name != toggle) {
-            let names: Vec<&str> = rung.toggles.iter().map(|toggle| toggle.name).collect();
+        if known.iter().all(|known| known.name != toggle) {
+            let names: Vec<&str> = known.iter().map(|toggle| toggle.name).collect();
             let help = if names.is_empty() {
                 "it has none".to_owned()
             } else {
                 format!("it has {}", names.join(", "))
             };
-            file.wrong_with(value.span.clone(), format!("rung {} has no toggle `{toggle}`", rung.id), help);
+            file.wrong_with(value.span.clone(), format!("rung {id} has no toggle `{toggle}`"), help);
         }
     }
     for (what, first) in [("defines", candidate.defines.values().next()), ("flags", candidate.flags.first())]

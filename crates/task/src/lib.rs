@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod accumulate;
+mod attention;
 mod candidate;
 mod check;
 mod hash;
@@ -23,12 +24,15 @@ pub mod dtype;
 pub mod expr;
 
 pub use accumulate::Accumulate;
+pub use attention::{
+    AttentionOperator, AttentionOptions, AttentionShape, AttentionWork, WindowSize, shape_of,
+};
 pub use hash::{Identity, Incompatible, Part};
 pub use model::{
-    Argument, AttentionOptions, Baseline, Budget, Candidate, Data, Distribution, Extent, FigureThreshold,
-    FileCase, Gate, Grades, Input, Kernel, L2, Launch, NonFinite, Notes, Operator, Output, Peer, Policy,
-    Program, Reduction, Reference, Resource, Role, Scratch, Shape, Step, StructMember, Symbol, SymbolValue,
-    Target, Task, TensorType, Threshold, Timing, Toggle, Tolerance, Values,
+    Argument, Baseline, Budget, Candidate, Data, Distribution, Extent, FigureThreshold, FileCase, Gate,
+    Grades, Input, Kernel, L2, Launch, NonFinite, Notes, Operator, Output, Peer, Policy, Program, Reduction,
+    Reference, Resource, Role, Scratch, Shape, Step, StructMember, Symbol, SymbolValue, Target, Task,
+    TensorType, Threshold, Timing, Toggle, Tolerance, Values,
 };
 pub use problem::nearest;
 pub use problem::{At, Problem};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use warpproof_kernels::inputs::Distribution as AttentionDistribution;
 
+use super::attention::{AttentionOperator, AttentionOptions, AttentionShape};
 use super::problem::At;
 use super::space::Space;
 use crate::Accumulate;
@@ -59,8 +60,9 @@ pub struct Shape {
     pub hidden: bool,
     /// Further sizes: this one with one axis replaced.
     pub tails: BTreeMap<String, Vec<u64>>,
-    /// Attention: whether queries see only earlier keys, if it differs from the task's setting.
-    pub causal: Option<bool>,
+    /// For attention.
+    #[serde(flatten)]
+    pub attention: AttentionShape,
 }
 
 /// The extent of an axis.
@@ -268,7 +270,7 @@ pub struct FileCase {
 #[expect(missing_docs, reason = "the fields are named after the operator's own operands")]
 pub enum Operator {
     /// O = softmax(scale · Q Kᵀ) V, of the attention family.
-    Attention { causal: bool, softmax_scale: Option<f64> },
+    Attention(AttentionOperator),
     /// output = alpha · A B.
     Gemm {
         a: At<String>,
@@ -578,28 +580,13 @@ pub enum Program {
         /// How it is launched.
         launch: Launch,
     },
-    /// A rung of the attention ladder, which includes source and launch.
+    /// A kernel of the attention family, a rung of the ladder or another, which includes source and launch.
     Rung {
         /// Its id.
         rung: At<String>,
         /// Its options.
         options: AttentionOptions,
     },
-}
-
-/// Options of a rung of the attention ladder.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct AttentionOptions {
-    /// Format of Q, K and V: `e4m3`, `e5m2` or `linear8`; `None`: the first that the rung supports.
-    pub format: Option<At<String>>,
-    /// Which elements share a scale: `tensor`, `head`, `block` or `row`; `None`: `head`.
-    pub scales: Option<At<String>>,
-    /// Order of the axes: `bhsd` or `bshd`; `None`: `bhsd`.
-    pub layout: Option<At<String>>,
-    /// Whether the log-sum-exp is also written.
-    pub lse: bool,
-    /// Blocks over which the keys of a row are split; `None`: enough to fill the device.
-    pub splits: Option<u32>,
 }
 
 /// How a candidate is launched.

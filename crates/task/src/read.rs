@@ -6,6 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use warpproof_kernels::inputs::Distribution as AttentionDistribution;
 
+use super::attention::{self, AttentionShape};
 use super::model::{
     Data, Distribution, Extent, FileCase, Input, NonFinite, Operator, Output, Policy, REFERENCE_MEMORY_MB,
     Reduction, Reference, Shape, Task, TensorType, Tolerance, Values,
@@ -129,9 +130,9 @@ fn shape(file: &mut File<'_>, mut section: Section<'_, '_>, attention: bool) -> 
             tails.insert(axis.value, values);
         }
     }
-    let causal = if attention { section.flag(file, "causal") } else { None };
+    let attention = if attention { attention::shape(file, &mut section) } else { AttentionShape::default() };
     section.close(file);
-    Shape { name, axes, hidden, tails, causal }
+    Shape { name, axes, hidden, tails, attention }
 }
 
 fn positive(file: &mut File<'_>, axis: &At<String>, value: &Spanned<DeValue<'_>>) -> Option<u64> {
@@ -428,10 +429,7 @@ fn built_in(file: &mut File<'_>, section: &mut Section<'_, '_>, kind: Kind) -> O
     };
     Some(match kind {
         Kind::Custom => return None,
-        Kind::Attention => Operator::Attention {
-            causal: section.flag(file, "causal").unwrap_or(false),
-            softmax_scale: section.real(file, "softmax_scale").map(|scale| scale.value),
-        },
+        Kind::Attention => Operator::Attention(attention::operator(file, section)),
         Kind::Gemm => {
             let (a, b, output) = (name(file, "a"), name(file, "b"), name(file, "output"));
             let transpose_a = section.flag(file, "transpose_a").unwrap_or(false);

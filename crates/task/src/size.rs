@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use warpproof_sim::schedule::SplitMix;
 
+use super::attention::AttentionShape;
 use super::model::{Candidate, Extent, Launch, Shape, Step, Task};
 use super::problem::{At, Problem};
 use crate::expr::{Expr, ExprError};
@@ -13,7 +14,7 @@ use crate::expr::{Expr, ExprError};
 pub type Axes = BTreeMap<String, u64>;
 
 /// A shape with all extents known.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Size {
     /// The shape's name; for a tail `mission:s=17`.
     pub name: String,
@@ -21,8 +22,8 @@ pub struct Size {
     pub axes: Axes,
     /// Whether candidates do not know it.
     pub hidden: bool,
-    /// Attention: whether queries see only earlier keys, if the shape sets it.
-    pub causal: Option<bool>,
+    /// Attention: what the shape sets.
+    pub attention: AttentionShape,
     /// For a hidden shape: small sizes next to it, which together have every remainder of every drawn axis.
     pub residues: Vec<Axes>,
 }
@@ -88,7 +89,7 @@ impl Task {
                 name: shape.name.value.clone(),
                 axes,
                 hidden: shape.hidden,
-                causal: shape.causal,
+                attention: shape.attention.clone(),
                 residues,
             };
             sizes.push(size.clone());
@@ -220,7 +221,8 @@ mod tests {
         let axes = [("m", Extent::Range(34, 500)), ("n", Extent::Range(1, 3)), ("k", Extent::Fixed(64))];
         let axes = axes.map(|(name, extent)| (name.to_owned(), extent)).into();
         let name = At::unsaid("surprise".to_owned());
-        let shape = Shape { name, axes, hidden: true, tails: BTreeMap::new(), causal: None };
+        let shape =
+            Shape { name, axes, hidden: true, tails: BTreeMap::new(), attention: AttentionShape::default() };
         let mut pairs = BTreeSet::new();
         for secret in 0..20 {
             let found = residues(&shape, &mut SplitMix(secret));

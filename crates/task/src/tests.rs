@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 const SOFTMAX: &str = include_str!("../tests/data/softmax.toml");
 const ATTENTION: &str = include_str!("../tests/data/attention.toml");
+const OPTIONS: &str = include_str!("../tests/data/attention-options.toml");
 
 fn parse(text: &str) -> Task {
     Task::parse(text).unwrap_or_else(|problems| panic!("{}", listed(text, &problems)))
@@ -112,6 +113,118 @@ fn a_broken_attention_task() {
 }
 
 #[test]
+fn broken_options_of_attention() {
+    // Values that cannot be read.
+    let text = OPTIONS
+        .replace("output_dtype = \"bf16\"", "output_dtype = \"f32\"")
+        .replace("window_size = [40, 0]", "window_size = [40]")
+        .replace("window_size = [33, 20]", "window_size = [33, -2]")
+        .replace("softcap = 2.0", "softcap = -2.0")
+        .replace("alibi = true", "alibi = 1")
+        .replace("seqlens_q = [70, 1, 33]", "seqlens_q = [70, 1]")
+        .replace("seqlens_k = [70, 130, 33]", "seqlens_k = [70, 129, 33]")
+        .replace("splits = 4", "splits = 4, window_size = [3, 0]")
+        .replace("input_dtype = \"bf16\"", "input_dtype = \"f64\"");
+    let read = problems(&text);
+    // Options that a kernel does not have, and shapes that it does not support.
+    let text = OPTIONS
+        .replace("rung = \"n9\"", "rung = \"n4\"")
+        .replace("page_size = 128", "page_size = 100")
+        .replace("options = { splits = 4 }", "options = { splits = 4, operand = \"q\" }")
+        .replace("layout = \"bshd\", lse = true", "lse = true")
+        .replace(
+            "options = { operand = \"v\", scales = \"tensor\" }",
+            "options = { operand = \"v\", smooth_k = true }",
+        )
+        .replace("lse = true, scales = \"block\"", "lse = true, smooth_k = true")
+        .replace(
+            "[\"plain\", \"varlen\", \"d128\"]\noptions = { layout",
+            "[\"plain\"]\noptions = { page_size = 64, layout",
+        );
+    insta::assert_snapshot!(format!("{read}\n{}", problems(&text)));
+}
+
+#[test]
+fn every_option_of_attention_is_part_of_the_hash_and_of_the_work() {
+    use warpproof_kernels::{Element, OutputFormat, Window};
+    let task = parse(OPTIONS);
+    let stages = [Stage::Correct, Stage::Checks, Stage::Counters, Stage::Model];
+    // In a shape, in the reference, and in a candidate.
+    for (part, from, to) in [
+        (Some(Part::Shapes), "output_dtype = \"bf16\"", "output_dtype = \"f16\""),
+        (Some(Part::Shapes), "window_size = [40, 0]", "window_size = [41, 0]"),
+        (Some(Part::Shapes), "softcap = 2.0", "softcap = 3.0"),
+        (Some(Part::Shapes), "sinks = true", "sinks = false"),
+        (Some(Part::Shapes), "alibi = true", "alibi = false"),
+        (Some(Part::Shapes), "seqlens_q = [70, 1, 33]", "seqlens_q = [70, 2, 33]"),
+        (Some(Part::Shapes), "seqlens_k = [70, 130, 33]", "seqlens_k = [71, 130, 33]"),
+        (Some(Part::Reference), "[reference]\n", "[reference]\nsoftcap = 9.0\n"),
+        (Some(Part::Reference), "[reference]\n", "[reference]\nwindow_size = [-1, 5]\n"),
+        (Some(Part::Reference), "[reference]\n", "[reference]\nsinks = false\n"),
+        (None, "page_size = 64", "page_size = 256"),
+        (None, "options = { smooth_k = true }", "options = { smooth_k = false }"),
+        (None, "input_dtype = \"bf16\"", "input_dtype = \"f32\""),
+        (
+            None,
+            "operand = \"k\", input_dtype = \"f16\", smooth_k = true",
+            "operand = \"v\", input_dtype = \"f16\"",
+        ),
+    ] {
+        let text = OPTIONS.replacen(from, to, 1);
+        assert_ne!(text, OPTIONS, "{from}");
+        let other = parse(&text);
+        assert_ne!(other.hash(), task.hash(), "{to}");
+        if let Some(part) = part {
+            let changed: Vec<Part> = Part::ALL
+                .into_iter()
+                .filter(|part| other.part_hash(*part) != task.part_hash(*part))
+                .collect();
+            assert_eq!(changed, [part], "{to}");
+        }
+        let keys = |task: &Task| {
+            let all = task.candidates.iter().flat_map(|one| stages.map(|stage| task.stage_hash(stage, one)));
+            all.collect::<Vec<String>>()
+        };
+        assert!(keys(&task).iter().zip(keys(&other)).any(|(a, b)| *a != b), "{to}");
+    }
+
+    let sizes = task.sizes(0);
+    let request = |candidate: &str, shape: &str| {
+        let size = sizes.iter().find(|size| size.name == shape).unwrap();
+        match task.attention(task.candidate(candidate).unwrap(), size).unwrap() {
+            AttentionWork::Attention { request, .. }
+            | AttentionWork::Quantize { request, .. }
+            | AttentionWork::Unsmooth(request) => request,
+        }
+    };
+    assert_eq!(request("options", "bf16").output, OutputFormat::Bf16);
+    assert_eq!(request("options", "window").window, Window { left: Some(33), right: Some(20) });
+    assert_eq!(request("options", "softcap").softcap, Some(2.0));
+    assert!(request("options", "sinks").sinks && request("options", "alibi").alibi);
+    assert_eq!(request("pages", "varlen").page_size, Some(64));
+    let lengths = request("varlen", "varlen").shape.sequences;
+    assert_eq!(
+        lengths.iter().map(|one| (one.queries, one.keys)).collect::<Vec<_>>(),
+        [(70, 70), (1, 130), (33, 33)]
+    );
+    assert!(request("unsmooth", "plain").lse);
+    let plain = sizes.iter().find(|size| size.name == "plain").unwrap();
+    let work = task.attention(task.candidate("quantize-k").unwrap(), plain).unwrap();
+    assert!(matches!(work, AttentionWork::Quantize { element: Element::F16, smooth: true, .. }), "{work:?}");
+    // A shape can turn an option of the task off.
+    let capped =
+        parse(
+            &OPTIONS
+                .replace("[reference]\n", "[reference]\nsoftcap = 9.0\nwindow_size = [5, -1]\n")
+                .replacen("output_dtype = \"bf16\"", "softcap = 0.0\nwindow_size = [-1, -1]", 1),
+        );
+    let Reference::BuiltIn { operator: Operator::Attention(operator) } = &capped.reference else { panic!() };
+    let sizes = capped.sizes(0);
+    assert_eq!(operator.on(&sizes[0]).extended(), Vec::<&str>::new());
+    assert_eq!(operator.on(&sizes[1]).extended(), ["window_size", "softcap"]);
+}
+
+#[test]
 fn what_a_toggle_is_written_like_is_shown() {
     let with = |toggles: &str| problems(&format!("[[candidate]]\nname = \"a\"\n{toggles}\n"));
     let none = with("toggles = { FUSED = 1 }");
@@ -148,7 +261,7 @@ proptest! {
     /// A task with some of its bytes swapped, removed or duplicated.
     #[test]
     fn no_damage_panics(cuts in proptest::collection::vec((0usize..4000, 0usize..40, 0usize..4000), 1..4)) {
-        for whole in [SOFTMAX, ATTENTION] {
+        for whole in [SOFTMAX, ATTENTION, OPTIONS] {
             let mut text: Vec<char> = whole.chars().collect();
             for (from, length, to) in &cuts {
                 let from = from % text.len();

@@ -73,6 +73,68 @@ fn the_ladder_is_judged_once_and_then_known() {
     assert!(bench.run(["report", "validation"]).exits(0).out.contains("roofline floor"));
 }
 
+/// The figures of a stage in the records of a ledger, by candidate.
+fn figures(bench: &Bench, stage: &str) -> Vec<(String, Vec<Value>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(bench.dir.path().join(".warpproof/ledger/segments")).unwrap() {
+        for line in fs::read_to_string(entry.unwrap().path()).unwrap().lines() {
+            let body = serde_json::from_str::<Value>(line).unwrap()["body"].clone();
+            if body["kind"] == "step" && body["stage"] == stage {
+                let figures = body["figures"].as_array().cloned().unwrap_or_default();
+                found.push((body["candidate"].as_str().unwrap().to_owned(), figures));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_option_of_attention_passes_and_wrong_outputs_are_refused() {
+    let Some(bench) = Bench::new() else { return };
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks/attention-options.toml");
+    let text = fs::read_to_string(path).unwrap();
+    fs::write(bench.dir.path().join("options.toml"), &text).unwrap();
+    let run = bench.run(["gate", "options.toml", "--all", "--json"]).exits(0).json();
+    let judged = verdicts(&run);
+    assert_eq!(judged.len(), text.matches("[[candidate]]").count());
+    assert!(judged.iter().all(|(_, verdict)| verdict == "PROVISIONAL"), "{judged:?}");
+
+    // Outputs that are wrong on purpose, and those of a kernel that ignores an option.
+    let mut refused = std::collections::BTreeMap::new();
+    for (_, figures) in figures(&bench, "correct") {
+        for figure in figures {
+            if let Some(name) = figure["name"].as_str().unwrap().strip_prefix("cases that refuse ") {
+                *refused.entry(name.to_owned()).or_insert(0.0) += figure["value"].as_f64().unwrap();
+            }
+        }
+    }
+    for wrong in [
+        "zeros",
+        "mean of V",
+        "copy of Q",
+        "a tile skipped",
+        "the tail skipped",
+        "the causal mask ignored",
+        "the window ignored",
+        "the soft cap ignored",
+        "the sinks ignored",
+        "ALiBi ignored",
+        "bf16 ignored",
+        "scales ignored",
+        "smoothing ignored",
+        "not corrected",
+    ] {
+        assert!(refused.get(wrong).is_some_and(|count| *count >= 1.0), "{wrong}: {refused:?}");
+    }
+    let findings: f64 = figures(&bench, "checks")
+        .iter()
+        .flat_map(|(_, figures)| figures)
+        .filter(|figure| figure["name"] == "findings")
+        .map(|figure| figure["value"].as_f64().unwrap())
+        .sum();
+    assert!(findings.abs() < 0.5, "{findings} findings");
+}
+
 const TASK: &str = r#"
 name = "doubled"
 version = 1

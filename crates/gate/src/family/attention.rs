@@ -1,28 +1,34 @@
-//! Attention: the kernels of the ladder, evaluated with the exact oracle and with the bit-exact one.
+//! Attention: the kernels of the ladder, evaluated with the exact oracle and with the bit-exact one; and the kernels
+//! around them, which quantize and correct the log-sum-exp of smoothed keys.
+
+mod quantizing;
+mod unsmoothing;
+mod variant;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use warpproof_evidence::record::Stage;
-use warpproof_kernels::attention::{Attention as Loaded, RunError};
-use warpproof_kernels::format::Format;
-use warpproof_kernels::inputs::{self, Inputs};
-use warpproof_kernels::ladder;
-use warpproof_kernels::null::Null;
-use warpproof_kernels::oracle::exact::Exact;
-use warpproof_kernels::plan::{Plan, PlanError, Request, Scales, Splits};
-use warpproof_kernels::problem::{Granularity, Layout, Lengths, Mask, Shape};
-use warpproof_launch::{Checking, Counting, SimError};
+use warpproof_kernels::attention::RunError;
+use warpproof_kernels::inputs::{self, Distribution, Inputs};
+use warpproof_kernels::plan::{Plan, PlanError, Request};
+use warpproof_kernels::quantize::Quantizer;
+use warpproof_kernels::unsmooth::Unsmooth;
+use warpproof_launch::{Checking, Counting, Gpu, SimError};
+use warpproof_model::Device;
 use warpproof_model::bound::Floor;
-use warpproof_model::{Device, TensorType};
 use warpproof_sim::count::Counters;
 use warpproof_sim::stop::Stop;
 use warpproof_speed::ClockError;
-use warpproof_task::{AttentionOptions, Axes, Candidate, Operator, Program, Reference, Size, Task, Values};
-use warpproof_tolerance::error::Errors;
+use warpproof_task::{AttentionWork, Candidate, Size, Task, Values};
+use warpproof_tolerance::error::{Errors, NonFinite};
+use warpproof_tolerance::{Judgement, RowMoments, Tolerance};
 use warpproof_toolchain::{CompileError, Toolchain};
 
+use self::quantizing::Quantizing;
+use self::unsmoothing::Unsmoothing;
+use self::variant::Variant;
 use super::{Family, Planned, Step};
 use crate::limits::Purpose;
 use crate::reference::{MAX_ELEMENTS, Unfit};
@@ -42,85 +48,147 @@ impl Family for Attention {
         size: &Size,
         device: &Device,
     ) -> Result<Arc<dyn Planned>, Unfit> {
-        Ok(Arc::new(plan(task, candidate, size, device)?))
+        Ok(match work(task, candidate, size)? {
+            AttentionWork::Attention { request, smooth_k } => {
+                Arc::new(Of(Variant { plan: planned(&request, device)?, smooth_k }))
+            }
+            AttentionWork::Quantize { request, tensor, element, smooth } => {
+                let plan = Quantizer::new(&request.quantize(tensor, element, smooth), device);
+                Arc::new(Of(Quantizing { plan: plan.map_err(unplanned)?, tensor, request }))
+            }
+            AttentionWork::Unsmooth(request) => {
+                let plan = planned(&request, device)?;
+                Arc::new(Of(Unsmoothing { correction: Unsmooth::new(&plan).map_err(unplanned)?, plan }))
+            }
+        })
     }
 }
 
-impl Planned for Plan {
+/// Kernels of the family that run one after the other, planned for one size.
+trait Kernels: fmt::Debug + Send + Sync {
+    type Inputs;
+    type Output;
+
+    fn arch(&self) -> &str;
+    fn compile(&self, toolchain: &Toolchain) -> Result<String, CompileError>;
+    fn identity(&self) -> String;
+    fn steps(&self) -> Vec<Step<'_>>;
+    fn floor(&self) -> Floor;
+
+    /// The inputs of a distribution.
+    fn inputs(&self, values: &Values, seed: u64) -> Result<Self::Inputs, Unfit>;
+
+    /// Loads the kernels, copies the inputs to the device, launches, and copies the output back.
+    fn execute<G: Gpu>(
+        &self,
+        gpu: &mut G,
+        ptx: &str,
+        inputs: &Self::Inputs,
+    ) -> Result<Self::Output, RunError<G::Error>>;
+
+    /// The output that is expected.
+    fn expected(&self, inputs: &Self::Inputs) -> Result<Expected<Self::Output>, Unfit>;
+
+    /// The output as numbers, in the order of [`Expected::exact`].
+    fn values(&self, output: &Self::Output) -> Vec<f64>;
+
+    /// Elements whose bits differ from those that the kernel must write, or that exceed a limit of their own.
+    fn other_bits(&self, output: &Self::Output, expected: &Expected<Self::Output>) -> usize;
+
+    /// Outputs that are wrong on purpose, as numbers, by name. Those that are right by accident are left out.
+    fn wrong(
+        &self,
+        inputs: &Self::Inputs,
+        expected: &Expected<Self::Output>,
+    ) -> Result<Vec<(String, Vec<f64>)>, Unfit>;
+}
+
+/// What an output is compared with.
+struct Expected<O> {
+    /// The exact output.
+    exact: Vec<f64>,
+    /// The exact log-sum-exp, if there is one; its limits are those of the tolerance.
+    exact_lse: Vec<f64>,
+    /// Elements of a row.
+    dim: usize,
+    /// How far an output may be from it.
+    tolerance: Tolerance,
+    /// The bits that the kernel must write.
+    bits: O,
+}
+
+impl<O> Expected<O> {
+    fn compare(&self, values: &[f64]) -> (Errors, Judgement) {
+        let got = |at: usize| values.get(at).copied();
+        let errors = Errors::measure(got, &self.exact, self.dim, &self.tolerance, NonFinite::Refuse);
+        let judgement = self.tolerance.judge(&errors);
+        (errors, judgement)
+    }
+}
+
+/// The tolerance of elements whose errors have a bound in the worst case; those of all elements follow from it.
+fn bounded(limits: Vec<f64>, dim: usize) -> Tolerance {
+    let rows: Vec<RowMoments> = limits
+        .chunks(dim.max(1))
+        .map(|row| {
+            let count = f64::from(u32::try_from(row.len()).unwrap_or(u32::MAX)).max(1.0);
+            RowMoments {
+                systematic: row.iter().sum::<f64>() / count,
+                systematic_squared: row.iter().map(|limit| limit * limit).sum::<f64>() / count,
+                ..RowMoments::default()
+            }
+        })
+        .collect();
+    #[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "limits are rounded up")]
+    let limits = limits.into_iter().map(|limit| (limit as f32).next_up()).collect();
+    Tolerance::new(limits, Vec::new(), &rows)
+}
+
+/// Kernels as the stages see them.
+#[derive(Debug)]
+struct Of<K>(K);
+
+impl<K: Kernels> Planned for Of<K> {
     fn arch(&self) -> &str {
-        &self.arch
+        self.0.arch()
     }
 
     fn compile(&self, toolchain: &Toolchain) -> Result<String, CompileError> {
-        Plan::compile(self, toolchain)
+        self.0.compile(toolchain)
     }
 
     fn identity(&self) -> String {
-        format!("{:?} {:?}", self.steps, self.request)
+        self.0.identity()
     }
 
     fn steps(&self) -> Vec<Step<'_>> {
-        let steps = self.steps.iter();
-        steps
-            .map(|step| Step {
-                kernel: step.kernel,
-                threads: step.geometry.block,
-                shared: step.geometry.shared,
-            })
-            .collect()
+        self.0.steps()
     }
 
     fn floor(&self) -> Floor {
-        let wide = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
-        let (shape, mask) = (&self.request.shape, self.request.mask);
-        let mut pairs = 0;
-        let (mut queries, mut keys) = (0, 0);
-        for lengths in &shape.sequences {
-            queries += lengths.queries;
-            keys += lengths.keys;
-            pairs += match mask {
-                Mask::Full => lengths.queries * lengths.keys,
-                Mask::Causal => (0..lengths.queries).map(|row| mask.visible(*lengths, row)).sum(),
-            };
-        }
-        // Codes of Q, K and V are bytes, the output is f16.
-        let loaded = shape.dim * (shape.heads * queries + 2 * shape.kv_heads * keys);
-        Floor {
-            fma: (Some(TensorType::F8ToF32), wide(2 * pairs * shape.heads * shape.dim)),
-            special: wide(pairs * shape.heads),
-            loaded: wide(loaded),
-            stored: wide(2 * shape.dim * shape.heads * queries),
-        }
+        self.0.floor()
     }
 
     fn correct(&self, bench: &Bench<'_>, ptx: &str, part: &Part) -> Result<Ending, Trouble> {
-        let plan = self;
         let mut gpu = bench.device(Purpose::Run);
-        let attention = Loaded::load(plan.clone(), ptx, &mut gpu)
-            .map_err(|error| failed(&RunError::Gpu(error), &part.name))?;
         let mut worst = Worst::default();
         let mut nulls: BTreeMap<String, u64> = BTreeMap::new();
         for distribution in &bench.task.data.distributions {
             for (index, (seed, origin)) in bench.seeds().into_iter().enumerate() {
                 bench.check_stop()?;
                 let name = format!("{}, {}, {} {seed}", part.name, distribution.name.value, origin.seed());
-                let inputs =
-                    generate(plan, &distribution.values, seed).map_err(|error| unfit(error.to_string()))?;
-                let answer = attention
-                    .run(&mut gpu, &inputs.q, &inputs.k, &inputs.v)
-                    .map_err(|error| failed(&error, &name))?;
-                let oracles = plan.oracles(&inputs).map_err(|error| unfit(error.to_string()))?;
-                let verdict = oracles.judge(&answer);
-                let Some(tolerance) = &oracles.exact.tolerance else {
-                    return Err(unfit("the task has no tolerance limits"));
-                };
-                worst.add(&name, &verdict.errors, &verdict.judgement, tolerance);
-                worst.count_other_bits(
-                    verdict.other_bits + verdict.other_lse_bits + verdict.lse_outside,
-                    "bits other than the oracle's",
-                );
+                let inputs = self.0.inputs(&distribution.values, seed).map_err(unfitted)?;
+                let output = self.0.execute(&mut gpu, ptx, &inputs).map_err(|error| failed(&error, &name))?;
+                let expected = self.0.expected(&inputs).map_err(unfitted)?;
+                let (errors, judgement) = expected.compare(&self.0.values(&output));
+                worst.add(&name, &errors, &judgement, &expected.tolerance);
+                let other = self.0.other_bits(&output, &expected);
+                worst.count_other_bits(other, "bits other than the oracle's");
                 if index == 0 {
-                    try_nulls(plan, &inputs, &oracles.exact, &mut nulls)?;
+                    for (name, values) in self.0.wrong(&inputs, &expected).map_err(unfitted)? {
+                        let refused = !expected.compare(&values).1.passed;
+                        *nulls.entry(name).or_default() += u64::from(refused);
+                    }
                 }
             }
         }
@@ -134,7 +202,6 @@ impl Planned for Plan {
         ptx: &str,
         part: &Part,
     ) -> Result<Ending, Trouble> {
-        let plan = self;
         let sizes = bench.sizes(candidate, Some(Stage::Checks));
         let smallest = sizes.iter().min_by_key(|size| size.axes.values().product::<u64>());
         let all = smallest.is_some_and(|size| size.name == part.name);
@@ -148,15 +215,12 @@ impl Planned for Plan {
         for (distribution, (seed, origin)) in cases {
             bench.check_stop()?;
             let name = format!("{}, {}, {} {seed}", part.name, distribution.name.value, origin.seed());
-            let inputs =
-                generate(plan, &distribution.values, seed).map_err(|error| unfit(error.to_string()))?;
+            let inputs = self.0.inputs(&distribution.values, seed).map_err(unfitted)?;
             let count = if told.cases == 0 { schedules(bench) } else { 1 };
             told.cases += 1;
             told.executions += 1;
             let mut gpu = Checking::at_least(bench.device(Purpose::Check { several: count > 1 }), count);
-            let done = Loaded::load(plan.clone(), ptx, &mut gpu)
-                .map_err(RunError::Gpu)
-                .and_then(|attention| attention.run(&mut gpu, &inputs.q, &inputs.k, &inputs.v));
+            let done = self.0.execute(&mut gpu, ptx, &inputs);
             let instructions =
                 gpu.outcomes.iter().fold(0u64, |all, outcome| all.saturating_add(outcome.instructions));
             told.add(std::mem::take(&mut gpu.findings), instructions, 0);
@@ -177,136 +241,91 @@ impl Planned for Plan {
     }
 
     fn count(&self, bench: &Bench<'_>, ptx: &str, part: &Part) -> Result<Vec<Counters>, Trouble> {
-        let plan = self;
         let Some(distribution) = bench.measured_distribution() else {
             return Err(unfit("the task has no distribution"));
         };
         bench.check_stop()?;
-        let inputs = generate(plan, &distribution.values, bench.measured_seed())
-            .map_err(|error| unfit(error.to_string()))?;
+        let inputs = self.0.inputs(&distribution.values, bench.measured_seed()).map_err(unfitted)?;
         let mut gpu = Counting::new(bench.device(Purpose::Run));
-        Loaded::load(plan.clone(), ptx, &mut gpu)
-            .map_err(RunError::Gpu)
-            .and_then(|attention| attention.run(&mut gpu, &inputs.q, &inputs.k, &inputs.v))
-            .map_err(|error| failed(&error, &part.name))?;
+        self.0.execute(&mut gpu, ptx, &inputs).map_err(|error| failed(&error, &part.name))?;
         Ok(gpu.counters)
     }
 
     fn run(&self, held: &mut Remote, bench: &Bench<'_>, ptx: &str, name: &str) -> Result<(), ClockError> {
-        let plan = self;
         let failed = |error: &dyn fmt::Display| ClockError::Device(format!("{name}: {error}"));
         let Some(distribution) = bench.measured_distribution() else {
             return Err(failed(&"the task has no distribution"));
         };
         let inputs =
-            generate(plan, &distribution.values, bench.measured_seed()).map_err(|error| failed(&error))?;
-        let attention = Loaded::load(plan.clone(), ptx, held).map_err(|error| failed(&error))?;
-        let answer = attention.run(held, &inputs.q, &inputs.k, &inputs.v).map_err(|error| failed(&error))?;
-        let oracles = plan.oracles(&inputs).map_err(|error| failed(&error))?;
-        let verdict = oracles.judge(&answer);
-        if !verdict.judgement.passed {
-            let why: Vec<String> = verdict.judgement.reasons.iter().map(ToString::to_string).collect();
+            self.0.inputs(&distribution.values, bench.measured_seed()).map_err(|error| failed(&error))?;
+        let output = self.0.execute(held, ptx, &inputs).map_err(|error| failed(&error))?;
+        let expected = self.0.expected(&inputs).map_err(|error| failed(&error))?;
+        let (_, judgement) = expected.compare(&self.0.values(&output));
+        if !judgement.passed {
+            let why: Vec<String> = judgement.reasons.iter().map(ToString::to_string).collect();
             return Err(ClockError::Output(format!("{name}: {}", why.join("; "))));
         }
         Ok(())
     }
 }
 
-/// The family's shape of some extents.
-pub fn shape(axes: &Axes) -> Result<Shape, Unfit> {
-    let get = |axis: &str| axes.get(axis).and_then(|extent| usize::try_from(*extent).ok());
-    let need = |axis: &str| get(axis).ok_or_else(|| Unfit(format!("attention requires the axis `{axis}`")));
-    let (batch, heads, queries, dim) = (need("b")?, need("h")?, need("s")?, need("d")?);
-    let lengths = Lengths { queries, keys: get("keys").unwrap_or(queries) };
-    let elements = [batch, heads, queries.max(lengths.keys), dim]
-        .iter()
-        .try_fold(1usize, |n, extent| n.checked_mul(*extent));
+/// What a candidate of an attention task computes on a size.
+fn work(task: &Task, candidate: &Candidate, size: &Size) -> Result<AttentionWork, Unfit> {
+    let work = task.attention(candidate, size).map_err(Unfit)?;
+    let (AttentionWork::Attention { request, .. }
+    | AttentionWork::Quantize { request, .. }
+    | AttentionWork::Unsmooth(request)) = &work;
+    let shape = &request.shape;
+    let rows = shape.max_queries().max(shape.max_keys());
+    let elements =
+        [shape.heads, rows, shape.dim].iter().try_fold(shape.batch(), |n, extent| n.checked_mul(*extent));
     if elements.is_none_or(|elements| elements > MAX_ELEMENTS) {
         return Err(Unfit("tensors of this shape exceed the reference's size limit".to_owned()));
     }
-    Ok(Shape { heads, kv_heads: get("kv").unwrap_or(heads), dim, sequences: vec![lengths; batch] })
+    Ok(work)
 }
 
-/// The family's request for a candidate of an attention task on one size.
-pub fn request(task: &Task, candidate: &Candidate, size: &Size) -> Result<Request, Unfit> {
-    let Reference::BuiltIn { operator: Operator::Attention { causal, softmax_scale } } = &task.reference
-    else {
-        return Err(Unfit(format!("`{}` is not an attention task", task.name.value)));
-    };
-    let Program::Rung { rung, options } = &candidate.program else {
+/// The family's plan for a candidate that is a rung; its oracles are [`Plan::exact`] and [`Plan::bits`].
+pub fn plan(task: &Task, candidate: &Candidate, size: &Size, device: &Device) -> Result<Plan, Unfit> {
+    let AttentionWork::Attention { request, .. } = work(task, candidate, size)? else {
         return Err(Unfit(format!("`{}` is not a rung of the ladder", candidate.name.value)));
     };
-    let known = ladder::rung(rung).ok_or_else(|| Unfit(format!("there is no rung `{}`", rung.value)))?;
-    let toggles = candidate.toggles.iter().map(|(name, value)| (name.clone(), value.value == "1")).collect();
-    Ok(Request {
-        mask: if size.causal.unwrap_or(*causal) { Mask::Causal } else { Mask::Full },
-        format: format(options).or(known.formats.first().copied()).unwrap_or_default(),
-        scales: Scales::all(granularity(options)),
-        layout: if options.layout.as_ref().is_some_and(|layout| layout.value == "bshd") {
-            Layout::Bshd
-        } else {
-            Layout::Bhsd
-        },
-        lse: options.lse,
-        softmax_scale: *softmax_scale,
-        rung: Some(rung.value.clone()),
-        toggles,
-        splits: options
-            .splits
-            .map_or(Splits::Auto, |n| Splits::Count(usize::try_from(n).unwrap_or(usize::MAX))),
-        ..Request::new(shape(&size.axes)?)
-    })
+    planned(&request, device)
 }
 
-fn format(options: &AttentionOptions) -> Option<Format> {
-    options.format.as_ref().map(|format| match format.as_str() {
-        "e5m2" => Format::E5m2,
-        "linear8" => Format::Linear8,
-        _ => Format::E4m3,
-    })
+fn planned(request: &Request, device: &Device) -> Result<Plan, Unfit> {
+    Plan::new(request, device).map_err(unplanned)
 }
 
-fn granularity(options: &AttentionOptions) -> Granularity {
-    match options.scales.as_ref().map(|scales| scales.as_str()) {
-        Some("tensor") => Granularity::Tensor,
-        Some("block") => Granularity::Block,
-        Some("row") => Granularity::Row,
-        _ => Granularity::Head,
-    }
+#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
+fn unplanned(error: PlanError) -> Unfit {
+    Unfit(error.to_string())
 }
 
-/// The family's plan for a candidate; its oracles are [`Plan::exact`] and [`Plan::bits`].
-pub fn plan(task: &Task, candidate: &Candidate, size: &Size, device: &Device) -> Result<Plan, Unfit> {
-    Plan::new(&request(task, candidate, size)?, device).map_err(|error: PlanError| Unfit(error.to_string()))
+#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
+fn unfitted(error: Unfit) -> Trouble {
+    unfit(error.to_string())
 }
 
 /// The inputs of a plan.
 pub fn generate(plan: &Plan, values: &Values, seed: u64) -> Result<Inputs, Unfit> {
-    let Values::Attention { family } = values else {
-        return Err(Unfit("attention supports only its own distributions".to_owned()));
-    };
-    Ok(inputs::generate(&plan.request.shape, *family, seed, plan.request.spec()))
+    Ok(inputs::generate(&plan.request.shape, family(values)?, seed, plan.request.spec()))
 }
 
-fn try_nulls(
-    plan: &Plan,
-    inputs: &Inputs,
-    exact: &Exact,
-    nulls: &mut BTreeMap<String, u64>,
-) -> Result<(), Trouble> {
-    let Some(tolerance) = &exact.tolerance else { return Ok(()) };
-    let (mask, layout) = (plan.request.mask, plan.request.layout);
-    for null in Null::ALL {
-        // Once a null kernel was refused on this size, refusing it again adds no information.
-        let known = nulls.entry(null.to_string()).or_default();
-        if *known > 0 || null.is_right(inputs, mask) {
-            continue;
-        }
-        let output = null.output(inputs, mask, layout).map_err(|error| unfit(error.to_string()))?;
-        let errors = Errors::of(&output, &exact.output, exact.rows.dim, tolerance);
-        *known += u64::from(!tolerance.judge(&errors).passed);
+/// A distribution of the family.
+fn family(values: &Values) -> Result<Distribution, Unfit> {
+    match values {
+        Values::Attention { family } => Ok(*family),
+        _ => Err(Unfit("attention supports only its own distributions".to_owned())),
     }
-    Ok(())
+}
+
+fn step(step: &warpproof_kernels::plan::Step) -> Step<'_> {
+    Step { kernel: step.kernel, threads: step.geometry.block, shared: step.geometry.shared }
+}
+
+fn wide(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
 }
 
 fn stop_of(error: &SimError) -> Option<&Stop> {

@@ -24,7 +24,7 @@ pub(super) fn evaluate(problem: &Problem<'_>, skip: Skip) -> Result<(Vec<usize>,
         Ok(found)
     };
     match problem.operator {
-        Operator::Attention { .. } => Err(Unfit("attention is computed by its own family".to_owned())),
+        Operator::Attention(_) => Err(Unfit("attention is computed by its own family".to_owned())),
         Operator::Gemm { a, b, transpose_a, transpose_b, alpha, .. } => {
             gemm(problem, tensor(a)?, tensor(b)?, (*transpose_a, *transpose_b), *alpha, skip)
         }

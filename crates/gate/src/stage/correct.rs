@@ -443,7 +443,7 @@ pub(crate) fn element(bench: &Bench<'_>, output: &str, each: Dtype) -> usize {
 /// The output of a built-in operator.
 fn output_of(operator: &Operator) -> &str {
     match operator {
-        Operator::Attention { .. } => "o",
+        Operator::Attention(_) => "o",
         Operator::Gemm { output, .. }
         | Operator::Softmax { output, .. }
         | Operator::LayerNorm { output, .. }

@@ -111,12 +111,11 @@ pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate) -> Result<Ending, 
 
 /// The shapes of the stage in the program's format.
 fn shapes(bench: &Bench<'_>, candidate: &Candidate) -> Result<Vec<Value>, Trouble> {
-    let Reference::BuiltIn { operator: Operator::Attention { causal, softmax_scale } } =
-        &bench.task.reference
-    else {
+    let Reference::BuiltIn { operator: Operator::Attention(operator) } = &bench.task.reference else {
         return Err(unfit(format!("`{TORCH}` supports only attention tasks")));
     };
     let of = |size: &Size| {
+        let operator = operator.on(size);
         let get = |axis: &str| size.axes.get(axis).copied();
         let need =
             |axis: &str| get(axis).ok_or_else(|| unfit(format!("attention requires the axis `{axis}`")));
@@ -130,11 +129,16 @@ fn shapes(bench: &Bench<'_>, candidate: &Candidate) -> Result<Vec<Value>, Troubl
             "s": s,
             "keys": get("keys").unwrap_or(s),
             "d": d,
-            "causal": size.causal.unwrap_or(*causal),
-            "scale": softmax_scale.map_or(usual, f64::from),
+            "causal": operator.causal,
+            "scale": operator.softmax_scale.map_or(usual, f64::from),
         }))
     };
-    declared(bench, candidate).iter().map(of).collect()
+    // PyTorch's function has no windows, caps, sinks, biases by head or packed sequences of this kind: such shapes have no peer.
+    let has_peer = |size: &&Size| {
+        let lengths = &size.attention;
+        operator.on(size).extended().is_empty() && lengths.seqlens_q.is_none() && lengths.seqlens_k.is_none()
+    };
+    declared(bench, candidate).iter().filter(has_peer).map(of).collect()
 }
 
 /// Runs the program and returns its output, or why it has none.

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use warpproof_evidence::record::{Body, NoteRecord};
 use warpproof_kernels::dispatch::SERVING;
+use warpproof_kernels::problem::Shape;
 
 use super::evidence::of_ledger;
 use super::flags::{JsonFlag, LedgerFlags, ended};
@@ -53,10 +54,16 @@ struct Attention {
     ledger: LedgerFlags,
 }
 
+/// The most sequences of a shape: the third extent of a grid.
+const MOST_SEQUENCES: usize = 65_535;
+
 fn shape(text: &str) -> Result<[usize; 6], String> {
     let numbers: Result<Vec<usize>, _> = text.split(',').map(|part| part.trim().parse()).collect();
     let shape = numbers.ok().and_then(|numbers| <[usize; 6]>::try_from(numbers).ok());
-    shape.filter(|shape| shape.iter().all(|size| (1..1 << 31).contains(size))).ok_or_else(|| {
+    let fits = |shape: &[usize; 6]| {
+        shape[0] <= MOST_SEQUENCES && shape.iter().all(|size| (1..1 << 31).contains(size))
+    };
+    shape.filter(fits).ok_or_else(|| {
         "expected batch, heads, key heads, queries, keys and head dimension, such as 2,8,8,256,256,64"
             .to_owned()
     })
@@ -155,7 +162,7 @@ impl Attention {
     /// Starts Python and reads its lines.
     fn table(&self, terminal: &Terminal) -> Result<Table, Box<Report>> {
         let shapes = if self.shape.is_empty() { SERVING.to_vec() } else { self.shape.clone() };
-        let asked = serde_json::to_vec(&Asked { gpu: self.gpu, shapes })
+        let asked = serde_json::to_vec(&Asked { gpu: self.gpu, shapes: shapes.clone() })
             .map_err(|error| missing(error.to_string()))?;
         let python = self.python.display();
         let failed = |error: std::io::Error| missing(format!("cannot run {python}: {error}"));
@@ -175,8 +182,10 @@ impl Attention {
             let line = line.map_err(failed)?;
             if machine.is_none() {
                 machine = serde_json::from_str::<Machine>(&line).ok();
-            } else if let Ok(timed) = serde_json::from_str::<Timed>(&line) {
-                progress.set_message(format!("{}: {}", describe(timed.shape), timed.program));
+            } else if let Ok(timed) = serde_json::from_str::<Timed>(&line)
+                && shapes.contains(&timed.shape)
+            {
+                progress.set_message(format!("{}: {}", Shape::of(timed.shape), timed.program));
                 times.push(timed);
             }
         }
@@ -196,12 +205,6 @@ fn missing(text: String) -> Box<Report> {
     Box::new(Report::error(Kind::Missing, text))
 }
 
-fn describe([batch, heads, kv_heads, queries, keys, dim]: [usize; 6]) -> String {
-    let heads = if heads == kv_heads { heads.to_string() } else { format!("{heads}/{kv_heads}") };
-    let rows = if queries == keys { keys.to_string() } else { format!("{queries}x{keys}") };
-    format!("B{batch} H{heads} S{rows} D{dim}")
-}
-
 /// A line for each program and shape: the middle time, the range, and the time relative to the best of PyTorch.
 fn text(table: &Table) -> String {
     let Machine { device, torch, .. } = &table.machine;
@@ -210,7 +213,7 @@ fn text(table: &Table) -> String {
     let mut shape = None;
     for timed in &table.times {
         if shape != Some(timed.shape) {
-            let _infallible = writeln!(text, "{}", describe(timed.shape));
+            let _infallible = writeln!(text, "{}", Shape::of(timed.shape));
             shape = Some(timed.shape);
         }
         let best = table
@@ -239,7 +242,7 @@ mod tests {
     #[test]
     fn shapes_are_read() {
         assert_eq!(shape("2,8,8, 256,256,64"), Ok([2, 8, 8, 256, 256, 64]));
-        for wrong in ["", "1,2,3", "1,2,3,4,5,6,7", "0,1,1,1,1,64", "1,1,1,x,1,64"] {
+        for wrong in ["", "65536,1,1,1,1,64", "1,2,3", "1,2,3,4,5,6,7", "0,1,1,1,1,64", "1,1,1,x,1,64"] {
             assert!(shape(wrong).is_err(), "{wrong}");
         }
     }
