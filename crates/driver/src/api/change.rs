@@ -115,7 +115,7 @@ api! {
                 call.cooperative = value[0] != 0;
             }
         })?;
-        if attribute == CLUSTER && value[..3] != [1, 1, 1] {
+        if attribute == CLUSTER && !matches!(value[..3], [0, 0, 0] | [1, 1, 1]) {
             driver().report.unsupported("clusters of blocks");
             return Err(Error::NOT_SUPPORTED);
         }

@@ -54,48 +54,6 @@ api! {
     }
 }
 
-/// `CUlaunchAttributeID` of a cooperative launch, and of the size of a cluster.
-const COOPERATIVE: u32 = 2;
-const CLUSTER: u32 = 4;
-
-api! {
-    /// Sets a launch attribute of a kernel node. As in a launch, all except these two are ignored.
-    fn cuGraphKernelNodeSetAttribute => (node: Handle, attribute: u32, value: In<[u32; 16]>) {
-        let value = value.get()?;
-        let mut driver = driver();
-        if attribute == CLUSTER && !matches!(value[..3], [0, 0, 0] | [1, 1, 1]) {
-            driver.report.unsupported("clusters of blocks");
-            return Err(Error::NOT_SUPPORTED);
-        }
-        let Work::Launch(call) = &mut driver.node(number(node))?.work else { return Err(Error::INVALID_VALUE) };
-        if attribute == COOPERATIVE {
-            call.cooperative = value[0] != 0;
-        }
-        Ok(())
-    }
-}
-
-api! {
-    /// A launch attribute of a kernel node.
-    fn cuGraphKernelNodeGetAttribute => (node: Handle, attribute: u32, value: Out<[u32; 16]>) {
-        let (call, _) = launch(node)?;
-        let mut shown = [0; 16];
-        shown[0] = u32::from(attribute == COOPERATIVE && call.cooperative);
-        value.put(shown)
-    }
-}
-
-api! {
-    /// Copies the launch attributes of a kernel node to another one.
-    fn cuGraphKernelNodeCopyAttributes => (to: Handle, from: Handle) {
-        let (call, _) = launch(from)?;
-        let mut driver = driver();
-        let Work::Launch(changed) = &mut driver.node(number(to))?.work else { return Err(Error::INVALID_VALUE) };
-        changed.cooperative = call.cooperative;
-        Ok(())
-    }
-}
-
 /// One side of a copy, as the program describes it.
 struct Shown {
     /// `CUmemorytype`.

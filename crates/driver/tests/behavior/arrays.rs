@@ -1,8 +1,8 @@
 //! Arrays, texture objects and surface objects.
 
-use warpproof_cuda::abi::{Copy2d, Copy3d, Handle};
-use warpproof_cuda::api::{self, In};
-use warpproof_cuda::array::{
+use warpproof_driver::abi::{Copy2d, Copy3d, Handle};
+use warpproof_driver::api::{self, In};
+use warpproof_driver::array::{
     Array3dDescriptor, ArrayDescriptor, ResourceDescriptor, TextureDescriptor, ViewDescriptor,
 };
 

@@ -1,7 +1,7 @@
 //! Cooperative launches: the grid's workspace, and grids that are too large.
 
-use warpproof_cuda::abi::{Handle, LaunchAttribute, LaunchConfig};
-use warpproof_cuda::api::{self, In};
+use warpproof_driver::abi::{Handle, LaunchAttribute, LaunchConfig};
+use warpproof_driver::api::{self, In};
 
 use crate::program::{download, from, kernel, null, out, start, upload};
 use crate::{answer, ok};
@@ -147,8 +147,8 @@ fn a_kernel_node_can_be_cooperative() {
     let ring = kernel(PTX, "ring");
     let data = upload(&[0.0; 16]);
     let arguments = [from(std::slice::from_ref(&data)).cast::<u8>()];
-    let node = warpproof_cuda::abi::KernelNodeV2 {
-        node: warpproof_cuda::abi::KernelNode {
+    let node = warpproof_driver::abi::KernelNodeV2 {
+        node: warpproof_driver::abi::KernelNode {
             function: ring,
             grid: [8, 1, 1],
             block: [64, 1, 1],

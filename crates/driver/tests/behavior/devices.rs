@@ -1,7 +1,7 @@
 //! Several devices: primary contexts, memory, peer access.
 
-use warpproof_cuda::abi::Handle;
-use warpproof_cuda::api;
+use warpproof_driver::abi::Handle;
+use warpproof_driver::api;
 
 use crate::program::{PTX, download, kernel, launch, null, out, upload};
 use crate::{answer, ok};

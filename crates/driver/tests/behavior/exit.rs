@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::Command;
 
-use warpproof_cuda::api;
+use warpproof_driver::api;
 
 use crate::program::{PTX, download, kernel, launch, null, out, start, upload};
 use crate::{answer, ok};

@@ -1,7 +1,7 @@
 //! Virtual memory management: reserved addresses, physical memory, mappings and access.
 
-use warpproof_cuda::abi::AllocationProp;
-use warpproof_cuda::api::{self, AccessDescription};
+use warpproof_driver::abi::AllocationProp;
+use warpproof_driver::api::{self, AccessDescription};
 
 use crate::program::{PTX, download, from, kernel, launch, null, out, start};
 use crate::{answer, ok};
