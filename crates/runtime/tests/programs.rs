@@ -1,5 +1,6 @@
 //! Programs of the CUDA runtime run unchanged. Those in C need only a C compiler; those in CUDA C++ need nvcc, whose path is in
 //! `WARPPROOF_NVCC`.
+#![expect(clippy::print_stderr, reason = "a test that is skipped prints why")]
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -108,6 +109,11 @@ fn memory_of_all_kinds() {
 #[test]
 fn managed_variables() {
     succeeds("managed.cu", &[]);
+}
+
+#[test]
+fn destructors_of_global_variables() {
+    succeeds("at_exit.cu", &[]);
 }
 
 #[test]
