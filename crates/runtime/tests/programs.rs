@@ -111,6 +111,11 @@ fn managed_variables() {
 }
 
 #[test]
+fn destructors_of_global_variables() {
+    succeeds("at_exit.cu", &[]);
+}
+
+#[test]
 fn streams_events_and_occupancy() {
     succeeds("streams.cu", &[]);
 }

@@ -1,6 +1,5 @@
 //! The dynamic linker loads the shared objects and finds every function under its version.
-
-#![expect(unsafe_code, reason = "loads libraries and calls their functions")]
+#![allow(unsafe_code, reason = "it calls the dynamic linker")]
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::os::unix::fs::symlink;
@@ -13,6 +12,9 @@ unsafe extern "C" {
     fn dlopen(file: *const c_char, flags: c_int) -> *mut c_void;
     fn dlerror() -> *const c_char;
 }
+
+/// `cudaRuntimeGetVersion`.
+type Version = unsafe extern "C" fn(*mut c_int) -> u32;
 
 /// This crate's shared library, which cargo builds next to the tests.
 fn library() -> PathBuf {
@@ -48,8 +50,7 @@ fn the_linker_finds_every_function_under_its_version() {
         }
         assert!(find("cudaNothing").is_null());
         // SAFETY: the function has this signature.
-        let version: unsafe extern "C" fn(*mut c_int) -> u32 =
-            unsafe { std::mem::transmute(find("cudaRuntimeGetVersion")) };
+        let version = unsafe { std::mem::transmute::<*mut c_void, Version>(find("cudaRuntimeGetVersion")) };
         let mut number = 0;
         // SAFETY: the pointer is that of a variable.
         assert_eq!(unsafe { version(&raw mut number) }, 0);

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 
 use warpproof_driver::abi::{Answer, Handle, LaunchAttribute, LaunchConfig};
 use warpproof_driver::api::{In, Out};
@@ -21,14 +22,15 @@ struct Configuration {
 }
 
 thread_local! {
-    /// Configurations whose kernels are not called yet. Arguments of a kernel may launch others.
-    static PUSHED: RefCell<Vec<Configuration>> = const { RefCell::new(Vec::new()) };
+    /// Configurations whose kernels are not called yet. Arguments of a kernel may launch others. Never dropped, because
+    /// destructors of the program may launch kernels when those of the thread have run.
+    static PUSHED: ManuallyDrop<RefCell<Vec<Configuration>>> = const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
 
 plain! {
     /// Begins a launch; 0 if the kernel may be called.
     fn __cudaPushCallConfiguration => (grid: Dim3, block: Dim3, shared: usize, stream: Handle) -> u32, 1, {
-        PUSHED.with_borrow_mut(|pushed| pushed.push(Configuration { grid, block, shared, stream }));
+        PUSHED.with(|pushed| pushed.borrow_mut().push(Configuration { grid, block, shared, stream }));
         0
     }
 }
@@ -36,7 +38,7 @@ plain! {
 api! {
     /// The configuration of the kernel that is called now.
     fn __cudaPopCallConfiguration => (grid: Out<Dim3>, block: Out<Dim3>, shared: Out<usize>, stream: Out<Handle>) {
-        let popped = PUSHED.with_borrow_mut(Vec::pop).ok_or(MISSING_CONFIGURATION)?;
+        let popped = PUSHED.with(|pushed| pushed.borrow_mut().pop()).ok_or(MISSING_CONFIGURATION)?;
         grid.put(popped.grid)?;
         block.put(popped.block)?;
         shared.put(popped.shared)?;

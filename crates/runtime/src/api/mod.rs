@@ -7,7 +7,8 @@
 #![expect(unsafe_code, reason = "symbols that C calls are unsafe by definition")]
 #![allow(
     clippy::missing_safety_doc,
-    reason = "CUDA's contract applies: pointers are null or valid for the access that the call documents"
+    clippy::macro_metavars_in_unsafe,
+    reason = "CUDA's contract applies: pointers are null or valid for the access that the call documents; `cu!` passes them on"
 )]
 
 /// Defines a function of the API under one or more names.
