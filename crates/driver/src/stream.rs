@@ -113,12 +113,11 @@ impl Driver {
     pub fn destroy_stream(&mut self, handle: u64) -> Answer {
         self.ready()?;
         let stream = self.streams.remove(&handle).filter(|_| handle > 2).ok_or(Error::INVALID_HANDLE)?;
-        if let Some(capture) = stream.capture {
-            if self.captures.get(&capture).is_some_and(|capture| capture.origin == handle) {
-                self.abandon(capture);
-            } else {
-                self.invalidate(capture);
-            }
+        // Another stream that takes part may end before the capture does, if its work is joined.
+        if let Some(capture) = stream.capture
+            && self.captures.get(&capture).is_some_and(|capture| capture.origin == handle)
+        {
+            self.abandon(capture);
         }
         Ok(())
     }

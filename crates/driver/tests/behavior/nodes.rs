@@ -332,3 +332,35 @@ fn launches_of_graphs_have_attributes() {
     assert_eq!(answer!(api::cuGraphKernelNodeSetAttribute(nodes[0], 4, from(&[value]))), 801);
     assert_eq!(answer!(api::cuGraphKernelNodeGetAttribute(nodes[0], 8, out(&mut read))), 801);
 }
+
+#[test]
+fn a_joined_stream_may_end_before_its_capture() {
+    start();
+    let data = upload(&[0.0, 0.0]);
+    for joined in [true, false] {
+        let (mut main, mut side, mut fork, mut join, mut graph) = (null(), null(), null(), null(), null());
+        for stream in [&mut main, &mut side] {
+            ok!(api::cuStreamCreate(out(stream), 1));
+        }
+        for event in [&mut fork, &mut join] {
+            ok!(api::cuEventCreate(out(event), 0));
+        }
+        ok!(api::cuStreamBeginCapture_v2(main, 0));
+        ok!(api::cuEventRecord(fork, main));
+        ok!(api::cuStreamWaitEvent(side, fork, 0));
+        ok!(api::cuMemsetD32Async(data, 0x3f80_0000, 1, side));
+        ok!(api::cuEventRecord(join, side));
+        if joined {
+            ok!(api::cuStreamWaitEvent(main, join, 0));
+        }
+        ok!(api::cuStreamDestroy_v2(side));
+        ok!(api::cuEventDestroy_v2(join));
+        ok!(api::cuMemsetD32Async(data + 4, 0x4000_0000, 1, main));
+        let ended = answer!(api::cuStreamEndCapture(main, out(&mut graph)));
+        assert_eq!(ended, if joined { 0 } else { 904 });
+        if joined {
+            ok!(api::cuGraphLaunch(executable(graph, 0), null()));
+        }
+    }
+    assert_eq!(download(data, 2), [1.0, 2.0]);
+}

@@ -75,7 +75,7 @@ fn union(parameters: Out<NodeParams>) -> Answer<(u32, Out<u64>)> {
 }
 
 fn unsupported(kind: u32) -> Answer {
-    driver().report.unsupported(&format!("graph nodes of type {kind}"));
+    driver().report.unsupported(&format!("a graph node of type {kind}"));
     Err(Error::NOT_SUPPORTED)
 }
 
