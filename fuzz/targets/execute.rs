@@ -496,7 +496,11 @@ fn drafts(list: &str, modifiers: &[&str], choices: &mut Unstructured<'_>) -> Res
     while !rest.is_empty() {
         let optional = rest.starts_with('{') && rest[1..].trim_start().starts_with(',');
         let piece = rest.trim_start_matches(['{', ',', ' ']);
-        let end = piece.find([',', '}']).filter(|end| !piece[..*end].starts_with('!')).unwrap_or(piece.len());
+        // A comma in brackets separates a texture from its coordinates.
+        let inside = if piece.starts_with('[') { piece.find(']').unwrap_or(0) } else { 0 };
+        let ends: &[char] = if inside > 0 { &[',', '}', '{'] } else { &[',', '}'] };
+        let end = piece[inside..].find(ends).map(|end| inside + end);
+        let end = end.filter(|end| !piece[..*end].starts_with('!')).unwrap_or(piece.len());
         let (name, tail) =
             piece.split_at(if piece.starts_with('!') { piece.find(',').unwrap_or(piece.len()) } else { end });
         rest = tail.trim_start_matches('}');
@@ -511,7 +515,15 @@ fn drafts(list: &str, modifiers: &[&str], choices: &mut Unstructured<'_>) -> Res
             (0, all) => all[0],
             (_, all) => all[choices.choose_index(all.len())?],
         };
-        if name.contains('[') && !name.contains('|') {
+        if name.starts_with('[') && name.contains(',') {
+            let count = match modifiers.iter().find(|name| name.ends_with('d') || name.ends_with("cube")) {
+                Some(&"1d") => 1,
+                Some(&"2d" | &"a1d") => 2,
+                _ => 4,
+            };
+            let shape = Shape::Image(vec![Shape::Vector(vec![Shape::Register(32); count])]);
+            out.push((image(&vec![Type::B32; count], choices)?, shape));
+        } else if name.contains('[') && !name.contains('|') {
             out.push((address(modifiers, choices)?, Shape::Address));
         } else if name.starts_with('!') {
             out.push((format!("%p{}", choices.int_in_range(0..=3)?), Shape::Register(1)));
@@ -588,6 +600,19 @@ fn address(modifiers: &[&str], choices: &mut Unstructured<'_>) -> Result<String>
         1 => format!("[{base}+16]"),
         _ => format!("[{base}]"),
     })
+}
+
+/// `[handle, {x, y}]`, or `[handle]` without coordinates.
+fn image(types: &[Type], choices: &mut Unstructured<'_>) -> Result<String> {
+    let handle = register(64, false, choices)?;
+    if types.is_empty() {
+        return Ok(format!("[{handle}]"));
+    }
+    let mut items = Vec::new();
+    for _ in types {
+        items.push(register(32, false, choices)?);
+    }
+    Ok(format!("[{handle}, {{{}}}]", items.join(", ")))
 }
 
 /// The text of an operand that fits its slot.
@@ -670,6 +695,15 @@ fn operand(
             let first = register(bits, true, choices)?;
             if choices.arbitrary()? { format!("{first}|%p{}", choices.int_in_range(4..=6)?) } else { first }
         }
+        Slot::DstVecPair(widths) => {
+            let mut items = Vec::new();
+            for width in widths {
+                let bits = narrow(*width, choices)?;
+                items.push(register(bits, true, choices)?);
+            }
+            format!("{{{}}}|%p{}", items.join(", "), choices.int_in_range(4..=6)?)
+        }
+        Slot::Image(types) => image(types, choices)?,
         Slot::Address => address(modifiers, choices)?,
         Slot::Label => "L1".into(),
         Slot::Table => "T1".into(),

@@ -136,9 +136,8 @@ fn lists(form: &Form, spelling: &[&str]) -> Vec<Vec<Shape>> {
 fn fits(bound: &Bound, written: &[Shape]) -> bool {
     bound.slots.len() == written.len()
         && bound.slots.iter().zip(written).all(|(slot, shape)| match (slot, shape) {
-            (Slot::Static, _) => true,
+            (Slot::Static, _) | (Slot::Image(_), Shape::Image(_)) => true,
             (Slot::Image(types), Shape::Address) => types.is_empty(),
-            (Slot::Image(_), Shape::Image(_)) => true,
             (Slot::Address, shape) | (_, shape @ Shape::Address) => {
                 *slot == Slot::Address && *shape == Shape::Address
             }

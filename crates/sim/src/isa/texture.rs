@@ -272,7 +272,7 @@ fn run_fetch(w: &mut Warp<'_, '_>, args: &Args, places: &Places) -> Result<Flow,
             let value = values[lane];
             row.0[lane] = u128::from(match ty {
                 Type::F16x2 => {
-                    u32::from(half(value[2 * i & 3])) | u32::from(half(value[(2 * i + 1) & 3])) << 16
+                    u32::from(half(value[(2 * i) & 3])) | u32::from(half(value[(2 * i + 1) & 3])) << 16
                 }
                 Type::F16 => u32::from(half(value[i & 3])),
                 _ => value[i & 3],
@@ -340,8 +340,7 @@ pub(super) fn extent(name: &str, layout: Layout, level: &ImageLevel) -> u32 {
     match (name, layout) {
         ("width", _) => level.width,
         ("height", _) => level.height,
-        ("depth", Layout::Array) => level.slices,
-        ("array_size", Layout::Layered) => level.slices,
+        ("depth", Layout::Array) | ("array_size", Layout::Layered) => level.slices,
         ("array_size", Layout::Cube) => level.slices / 6,
         // No such dimension.
         _ => 1,

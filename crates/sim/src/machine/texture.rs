@@ -9,7 +9,9 @@
 #![expect(
     clippy::as_conversions,
     clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
     clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
     reason = "coordinates are bounded before they are counted, and lanes are below 32"
 )]
 
@@ -324,6 +326,9 @@ fn levels(texture: &Texture, geometry: Geometry, detail: &Detail) -> [Option<(us
     [weighted(first, 256 - second), weighted(first + 1, second)]
 }
 
+/// The texels of one dimension, `None` for the border, and their weights in 1/256.
+type Axis = SmallVec<[(Option<u32>, u32); 2]>;
+
 /// Adds the texels that a fetch reads of one level.
 fn level_taps(
     texture: &Texture,
@@ -355,8 +360,7 @@ fn level_taps(
         mode => mode,
     };
     let filtered = sampler.linear && !kind.integer && image.texel.reads_float(sampler.reading);
-    // By dimension, the texels and their weights in 1/256.
-    let mut axes: [SmallVec<[(Option<u32>, u32); 2]>; 3] = Default::default();
+    let mut axes: [Axis; 3] = Default::default();
     for (dimension, axis) in axes.iter_mut().enumerate().take(dimensions) {
         let size = sizes[dimension];
         let index = |at: i64| {

@@ -224,7 +224,7 @@ pub fn cube_face([x, y, z]: [f32; 3]) -> (u32, [f32; 2]) {
     } else {
         (5, az, -x, -y)
     };
-    (face, [s, t].map(|minor| (minor / major + 1.0) / 2.0))
+    (face, [s, t].map(|minor| f32::midpoint(minor / major, 1.0)))
 }
 
 /// `log2` of a positive number, with operations that are the same on every host; the lowest f32 exponent for anything else.
@@ -258,6 +258,7 @@ pub fn log2(value: f64) -> f64 {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "results are exact")]
 mod tests {
     use super::*;
 

@@ -281,7 +281,7 @@ impl Load {
 }
 
 impl Surface {
-    fn memory(&self, kind: MemoryKind) -> Memory {
+    fn memory(self, kind: MemoryKind) -> Memory {
         // The size of a texel is a property of the surface.
         let bytes = (!self.formatted).then(|| self.ty.bytes() * self.vector);
         Memory::weak(kind, Space::Global, bytes)
