@@ -144,7 +144,7 @@ impl Driver {
             .help("free the address that the allocation returned"),
             (_, Some((start, ended))) if start == base => HostFinding::new(
                 HostClass::DoubleFree,
-                format!("{} of {} is freed twice", bytes(ended.size), named(ended.kind)),
+                format!("{} of {} are freed twice", bytes(ended.size), named(ended.kind)),
             )
             .at("the second free", here)
             .at("the first free", ended.freed)
@@ -218,12 +218,11 @@ impl Driver {
             (Some((base, size, kind, site)), _) => HostFinding::new(
                 HostClass::CopyBounds,
                 format!(
-                    "{} is {}, but {} of {} are left in its allocation of {}",
+                    "{} is {} long, but its {} ends after {}",
                     part.name(),
                     bytes(span),
-                    size - (address - base),
-                    size,
-                    named(kind)
+                    named(kind),
+                    bytes(size - (address - base))
                 ),
             )
             .at(if part == Use::Target { "the memset" } else { "the copy" }, here)

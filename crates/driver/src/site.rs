@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::fs;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
@@ -180,9 +181,18 @@ impl Symbols {
 }
 
 impl FrameRecord {
+    /// The source file, relative to the working directory if it is inside it.
+    pub fn shown_file(&self) -> Option<String> {
+        let file = self.file.as_deref()?;
+        let here = std::env::current_dir().ok();
+        let below =
+            here.and_then(|here| Some(Path::new(file).strip_prefix(here).ok()?.display().to_string()));
+        Some(below.unwrap_or_else(|| file.to_owned()))
+    }
+
     /// The frame for a sentence: file and line, or else function and module.
     pub fn place(&self) -> String {
-        if let Some(file) = &self.file {
+        if let Some(file) = self.shown_file() {
             return format!("{file}:{}", self.line);
         }
         let module = self.module.rsplit('/').next().unwrap_or(&self.module);

@@ -157,3 +157,65 @@ fn a_hundred_processes_at_once() {
 fn help() {
     insta::assert_snapshot!(Bench::bare().run(["exec", "--help"]).exits(0).out);
 }
+
+/// Compiles a program of `tests/host` into the bench's directory.
+fn compile(bench: &Bench, name: &str) {
+    let library = bench.run(["exec", "--library-path"]).exits(0).out;
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/host");
+    let compiled = std::process::Command::new("cc")
+        .args(["-g", "-o", "program"])
+        .arg(std::path::Path::new(source).canonicalize().unwrap().join(name))
+        .arg(format!("{}/libcuda.so.1", library.trim()))
+        .current_dir(bench.dir.path())
+        .status()
+        .unwrap();
+    assert!(compiled.success());
+}
+
+#[test]
+fn findings_of_the_host_are_shown_at_their_lines() {
+    let bench = Bench::bare();
+    compile(&bench, "fail/double_free.c");
+    let run = bench.run(["exec", "--", "./program"]).exits(1);
+    for expected in
+        ["error[double-free]", "double_free.c:10", "the second free", "the first free", "the allocation"]
+    {
+        assert!(run.err.contains(expected), "{expected}:\n{}", run.err);
+    }
+    let run = bench.run(["exec", "--format", "json", "--", "./program"]).exits(1);
+    let json: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    let report = &json["findings"][0]["report"];
+    assert_eq!((&report["code"], &report["place"]["line"]), (&"double-free".into(), &10.into()));
+    bench.run(["exec", "--checks", "none", "--", "./program"]).exits(0);
+}
+
+#[test]
+fn a_leak_is_a_warning_unless_it_is_made_an_error() {
+    let bench = Bench::bare();
+    compile(&bench, "fail/leak.c");
+    let run = bench.run(["exec", "--", "./program"]).exits(0);
+    assert!(run.err.contains("warning[memory-leak]: 1024 bytes"), "{}", run.err);
+    assert!(run.err.contains("0 findings, 1 warning"), "{}", run.err);
+    bench.run(["exec", "--leaks", "error", "--", "./program"]).exits(1);
+    let run = bench.run(["exec", "--leaks", "off", "--", "./program"]).exits(0);
+    assert!(!run.err.contains("memory-leak"), "{}", run.err);
+}
+
+#[test]
+fn a_finding_of_a_kernel_names_its_launch() {
+    let bench = Bench::bare();
+    compile(&bench, "fail/kernel_after_free.c");
+    let run = bench.run(["exec", "--", "./program"]).exits(1);
+    for expected in ["error[use-after-free]", "was freed at", "note: the launch", "kernel_after_free.c:14"] {
+        assert!(run.err.contains(expected), "{expected}:\n{}", run.err);
+    }
+}
+
+#[test]
+fn late_work_gives_old_values_to_a_program_that_does_not_wait() {
+    let bench = Bench::bare();
+    compile(&bench, "late/stale_pinned.c");
+    bench.run(["exec", "--", "./program"]).exits(0);
+    bench.run(["exec", "--late", "--", "./program"]).exits(5);
+    bench.run(["exec", "--late", "--", "./program", "synchronize"]).exits(0);
+}

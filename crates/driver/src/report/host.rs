@@ -109,7 +109,7 @@ impl HostRecord {
             let frame = known.and_then(|at| place.frames.get(at));
             let shown = frame.and_then(|frame| {
                 let text = place.text.clone();
-                Some(Place::new(frame.file.clone()?, frame.line).label(Some(text)))
+                Some(Place::new(frame.shown_file()?, frame.line).label(Some(text)))
             });
             match (shown, place.frames.first()) {
                 (Some(shown), _) if report.place.is_none() => report.place = Some(shown),

@@ -42,7 +42,7 @@ use warpproof_toolchain::symbol::readable;
 ///
 /// Programs of the CUDA runtime must be linked with the shared one: `nvcc -cudart shared`.
 ///
-/// Exit codes: the program's, if there are no findings · 1 findings in a kernel · 2 wrong usage ·
+/// Exit codes: the program's, if there are no findings · 1 findings · 2 wrong usage ·
 /// 3 a kernel is unsupported · 4 limit.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
@@ -323,8 +323,8 @@ impl Collected {
             None,
         );
         let lined = site.iter().find(|frame| frame.file.is_some());
-        if let Some((frame, file)) = lined.and_then(|frame| Some((frame, frame.file.as_ref()?))) {
-            let place = Place::new(file.as_str(), frame.line).label(Some("launched here".to_owned()));
+        if let Some((frame, file)) = lined.and_then(|frame| Some((frame, frame.shown_file()?))) {
+            let place = Place::new(file, frame.line).label(Some("launched here".to_owned()));
             report = report.note("the launch", Some(place));
         } else if let Some(frame) = site.first() {
             report = report.note(format!("launched at {}", frame.place()), None);
