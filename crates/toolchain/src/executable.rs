@@ -25,6 +25,10 @@ const MAX_NAME: u64 = 4096;
 /// Fat binaries and their entries in one file.
 const MAX_ENTRIES: u64 = 1 << 20;
 const CHUNK: usize = 1 << 20;
+/// Bits of an entry's flags: its payload is compressed (LZ4, zstd).
+const PACKED: u64 = 1 << 13 | 1 << 15;
+/// Machine code without functions is smaller than this.
+const LEAST_CODE: u64 = 2048;
 
 const SYMBOLS: u32 = 2;
 const DYNAMIC: u32 = 6;
@@ -104,7 +108,7 @@ impl<R: Read + Seek> Elf<R> {
         if !header.starts_with(b"\x7fELF\x02\x01") {
             return None;
         }
-        let sections = self.sections(&header)?;
+        let sections = self.sections(0, &header)?;
         let mut found = Executable {
             runtime: CudaRuntime::None,
             fat_binaries: 0,
@@ -116,28 +120,22 @@ impl<R: Read + Seek> Elf<R> {
         if let Some((dynamic, names)) = with_link(&sections, DYNAMIC) {
             self.dynamic(dynamic, names, origin, &mut found);
         }
-        let names_at = usize::try_from(number(&header, 0x3e, 2)?).ok()?;
-        let names_at =
-            if names_at == 0xffff { usize::try_from(sections.first()?.link).ok()? } else { names_at };
-        let names = *sections.get(names_at)?;
-        let names = self.bytes(names.offset, names.size.min(MAX_NAMES))?;
-        let named = |section: &Section| {
-            let rest = usize::try_from(section.name).ok().and_then(|at| names.get(at..)).unwrap_or_default();
-            rest.split(|byte| *byte == 0).next().unwrap_or_default().to_vec()
-        };
+        let names = self.names(0, &header, &sections)?;
         let mut budget = MAX_ENTRIES;
-        let (mut whole, mut parts) = (Tally::default(), Tally::default());
+        let (mut whole, mut parts, mut complete) = (Tally::default(), Tally::default(), true);
         for section in sections.iter().filter(|section| section.kind != NO_BITS) {
-            match named(section).as_slice() {
+            let read = match name_of(section, &names) {
                 WHOLE => self.fat_binaries(section, &mut budget, &mut whole),
                 PARTS => self.fat_binaries(section, &mut budget, &mut parts),
-                _ => None,
+                _ => continue,
             };
+            complete &= read.is_some();
         }
         found.fat_binaries = whole.binaries + parts.binaries;
         // nvlink writes machine code; the PTX of such a program is in its parts.
         let linked = parts.binaries > parts.without_ptx;
-        found.without_ptx = if linked { 0 } else { whole.without_ptx + parts.without_ptx };
+        // What was not read may have PTX.
+        found.without_ptx = if linked || !complete { 0 } else { whole.without_ptx + parts.without_ptx };
         found.machine_code = whole.architectures;
         found.machine_code.append(&mut parts.architectures);
         found.machine_code.sort_unstable();
@@ -169,10 +167,11 @@ impl<R: Read + Seek> Elf<R> {
         CudaRuntime::None
     }
 
-    fn sections(&mut self, header: &[u8]) -> Option<Vec<Section>> {
-        let table = number(header, 0x28, 8)?;
+    /// The sections of the ELF file that begins at `base`. Their offsets are relative to it.
+    fn sections(&mut self, base: u64, header: &[u8]) -> Option<Vec<Section>> {
+        let table = number(header, 0x28, 8)?.checked_add(base)?;
         let count = number(header, 0x3c, 2)?;
-        if table == 0 || number(header, 0x3a, 2)? != SECTION {
+        if table == base || number(header, 0x3a, 2)? != SECTION {
             return None;
         }
         // A file with many sections has their number in the first.
@@ -188,6 +187,27 @@ impl<R: Read + Seek> Elf<R> {
             })
         };
         bytes.chunks_exact(usize::try_from(SECTION).ok()?).map(section).collect()
+    }
+
+    /// The names of those sections.
+    fn names(&mut self, base: u64, header: &[u8], sections: &[Section]) -> Option<Vec<u8>> {
+        let at = number(header, 0x3e, 2)?;
+        let at = if at == 0xffff { sections.first()?.link } else { at };
+        let names = *sections.get(usize::try_from(at).ok()?)?;
+        self.bytes(base.checked_add(names.offset)?, names.size.min(MAX_NAMES))
+    }
+
+    /// Whether machine code has a function. nvcc adds machine code without any to every program that it links.
+    fn has_functions(&mut self, base: u64, budget: &mut u64) -> Option<bool> {
+        let header = self.bytes(base, 64)?;
+        if !header.starts_with(b"\x7fELF\x02\x01") {
+            return Some(true);
+        }
+        let Some(sections) = self.sections(base, &header) else { return Some(true) };
+        let Some(names) = self.names(base, &header, &sections) else { return Some(true) };
+        let cost = sections.len().saturating_add(names.len() / 64);
+        *budget = budget.checked_sub(u64::try_from(cost).ok()?)?;
+        Some(sections.iter().any(|section| name_of(section, &names).starts_with(b".text.")))
     }
 
     fn dynamic(
@@ -273,8 +293,17 @@ impl<R: Read + Seek> Elf<R> {
                 match number(&fields, 0, 2)? {
                     1 => ptx = true,
                     2 => {
-                        machine_code = true;
-                        tally.architectures.push(u32::try_from(number(&fields, 28, 4)?).ok()?);
+                        let payload = entry.checked_add(number(&fields, 4, 4)?)?;
+                        let packed = number(&fields, 40, 8)? & PACKED != 0;
+                        let functions = if packed {
+                            number(&fields, 56, 8)? > LEAST_CODE
+                        } else {
+                            self.has_functions(payload, budget)?
+                        };
+                        if functions {
+                            machine_code = true;
+                            tally.architectures.push(u32::try_from(number(&fields, 28, 4)?).ok()?);
+                        }
                     }
                     _ => {}
                 }
@@ -298,6 +327,11 @@ impl<R: Read + Seek> Elf<R> {
         (&mut self.file).take(length).read_to_end(&mut bytes).ok()?;
         (u64::try_from(bytes.len()).ok()? == length).then_some(bytes)
     }
+}
+
+fn name_of<'a>(section: &Section, names: &'a [u8]) -> &'a [u8] {
+    let rest = usize::try_from(section.name).ok().and_then(|at| names.get(at..)).unwrap_or_default();
+    rest.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 /// The first section of a kind, and the one with its names.
@@ -378,7 +412,7 @@ mod tests {
     }
 
     fn read(file: &[u8]) -> Option<Executable> {
-        Elf { file: BufReader::new(Cursor::new(file)) }.executable(Path::new("/home/me"))
+        Elf { file: BufReader::new(Cursor::new(file)) }.executable(Path::new("/opt/app"))
     }
 
     const NAMES: &[u8] = b"\0libcudart.so.13\0$ORIGIN/../lib:/opt/lib\0x__cudaRegisterFatBinary\0";
@@ -399,7 +433,7 @@ mod tests {
         let shared = read(&with_runtime(true, 0)).unwrap();
         assert_eq!(shared.runtime, CudaRuntime::Shared);
         assert_eq!(shared.needed, ["libcudart.so.13"]);
-        assert_eq!(shared.search, [PathBuf::from("/home/me/../lib"), PathBuf::from("/opt/lib")]);
+        assert_eq!(shared.search, [PathBuf::from("/opt/app/../lib"), PathBuf::from("/opt/lib")]);
         assert_eq!((shared.fat_binaries, shared.without_ptx), (2, 0));
         assert_eq!(shared.machine_code, [89]);
         assert_eq!(read(&with_runtime(false, 7)).unwrap().runtime, CudaRuntime::Static);
@@ -433,6 +467,26 @@ mod tests {
         assert_eq!(code(&[2], &[2]), (2, 2));
         // Neither PTX nor machine code: an empty fat binary.
         assert_eq!(code(&[8], &[]), (0, 0));
+    }
+
+    #[test]
+    fn machine_code_without_functions_does_not_count() {
+        let code = |name: &str, flags: u64, unpacked: u64| {
+            let payload = elf(&[(name, 1, 0, vec![0; 8])]);
+            let mut binary = fat_binary(&[2]);
+            binary.truncate(16 + 64);
+            binary[8..16].copy_from_slice(&u64::try_from(64 + payload.len()).unwrap().to_le_bytes());
+            binary[24..32].copy_from_slice(&u64::try_from(payload.len()).unwrap().to_le_bytes());
+            binary[56..64].copy_from_slice(&flags.to_le_bytes());
+            binary[72..80].copy_from_slice(&unpacked.to_le_bytes());
+            binary.extend(payload);
+            let found = read(&elf(&[(".nv_fatbin", 1, 0, binary)])).unwrap();
+            (found.fat_binaries, found.without_ptx)
+        };
+        assert_eq!(code(".text.kernel", 0, 0), (1, 1));
+        assert_eq!(code(".nv.info", 0, 0), (0, 0));
+        assert_eq!(code(".nv.info", 1 << 13, 1500), (0, 0));
+        assert_eq!(code(".nv.info", 1 << 15, 3000), (1, 1));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use warpproof_toolchain::{Environment, Options, Toolchain};
+use warpproof_toolchain::{Environment, Nvcc, Options, Toolchain};
 
 /// Every test has its own cache that contains the machine's toolchain.
 pub(crate) struct Bench {
@@ -41,14 +41,31 @@ impl Bench {
             return None;
         }
         let bench = Self::bare();
+        bench.link_sets();
+        Some(bench)
+    }
+
+    /// With the machine's nvcc, or `None` if a test must be skipped.
+    pub(crate) fn with_nvcc() -> Option<Self> {
+        if let Err(error) = Nvcc::find(&Environment::read()) {
+            assert!(env::var_os("WARPPROOF_REQUIRE_TOOLCHAIN").is_none(), "nvcc is required: {error}");
+            eprintln!("skipped: {error}");
+            return None;
+        }
+        let bench = Self::bare();
+        bench.link_sets();
+        Some(bench)
+    }
+
+    /// Makes the installed sets of this machine available in the bench's cache.
+    fn link_sets(&self) {
         let sets = Environment::read().cache.map(|cache| cache.join("toolchain")).filter(|dir| dir.is_dir());
         #[cfg(unix)]
         if let Some(sets) = sets {
-            fs::create_dir_all(bench.cache()).unwrap();
-            std::os::unix::fs::symlink(fs::canonicalize(sets).unwrap(), bench.cache().join("toolchain"))
+            fs::create_dir_all(self.cache()).unwrap();
+            std::os::unix::fs::symlink(fs::canonicalize(sets).unwrap(), self.cache().join("toolchain"))
                 .unwrap();
         }
-        Some(bench)
     }
 
     pub(crate) fn cache(&self) -> PathBuf {
