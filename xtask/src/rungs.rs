@@ -4,6 +4,8 @@
 //! without the swizzle. The task writes a section of the book's page and draws the picture of predicted times. Both are
 //! deterministic, so they are compared exactly.
 
+mod serving;
+
 use std::fmt::Write as _;
 use std::fs;
 
@@ -54,7 +56,8 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     }
     SECTION.compare_or_write(&table(&rows), bless)?;
     println!("rungs: {} counted", rows.len());
-    picture(&toolchain, bless)
+    picture(&toolchain, bless)?;
+    serving::run(&toolchain, bless)
 }
 
 /// The picture of predicted times, drawn from a ledger that contains the table of the ladder.

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod record;
+pub mod serving;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -381,6 +382,8 @@ struct Parameter {
 struct Constants {
     #[serde(rename = "BLOCK_M")]
     rows: usize,
+    #[serde(rename = "BLOCK_N")]
+    keys: usize,
     #[serde(rename = "D")]
     dim: usize,
 }

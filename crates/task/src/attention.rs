@@ -216,9 +216,9 @@ fn word(
     Some(text)
 }
 
-/// 0 or a positive number whose factors are finite in f32.
+/// 0 or a positive number; larger ones than this have no effect in f32.
 fn softcap(file: &mut File<'_>, section: &mut Section<'_, '_>) -> Option<f64> {
-    section.real_within(file, "softcap", 0.0, 1e30).map(|cap| cap.value)
+    section.real_within(file, "softcap", 0.0, 1e6).map(|cap| cap.value)
 }
 
 fn window_size(file: &mut File<'_>, section: &mut Section<'_, '_>) -> Option<WindowSize> {

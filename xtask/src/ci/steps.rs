@@ -293,7 +293,11 @@ pub(super) const STEPS: &[Step] = &[
         "rungs",
         1,
         Inputs {
-            files: &["book/src/attention/ladder.md", "book/src/attention/img/predicted.svg"],
+            files: &[
+                "book/src/attention/ladder.md",
+                "book/src/attention/serving.md",
+                "book/src/attention/img/predicted.svg",
+            ],
             ..of("rungs")
         },
         || rungs::run(false).map(quiet),
