@@ -9,6 +9,8 @@
 #![deny(unsafe_code)]
 #![allow(non_snake_case, reason = "the names are those of the CUDA API")]
 
+pub use warpproof_driver as driver;
+
 pub mod abi;
 pub mod api;
 pub mod descriptor;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use warpproof_gpu::CudaError;
+use warpproof_gate::gpu::CudaError;
 
 use crate::report::{Kind, Report};
 

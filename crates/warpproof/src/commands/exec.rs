@@ -12,8 +12,8 @@ use std::process::{Command, ExitStatus};
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use warpproof_driver::report::{COUNT, HostRecord, PlaceRecord, Record};
-use warpproof_driver::settings::Settings;
+use warpproof_cuda::driver::report::{COUNT, HostRecord, PlaceRecord, Record};
+use warpproof_cuda::driver::settings::Settings;
 use warpproof_model::grouped;
 use warpproof_sim::check::{Class, Finding, Label, Severity as Grade, Thread};
 use warpproof_sim::stop;

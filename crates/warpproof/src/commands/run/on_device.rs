@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use warpproof_gpu::{Cuda, CudaError, Launch};
+use warpproof_gate::gpu::{Cuda, CudaError, Launch};
 use warpproof_sim::Device;
 
 use super::super::device;
@@ -43,7 +43,7 @@ impl Run {
         let signatures = Ptx { text: signatures(&ptx.text), ..ptx.clone() };
         let module = cuda.load(&ptx.text).map_err(refused)?;
         let mut memory = Memory::default();
-        let mut there: Vec<warpproof_gpu::Memory> = Vec::new();
+        let mut there: Vec<warpproof_gate::gpu::Memory> = Vec::new();
         let mut launches = Vec::new();
         for plan in &sequence {
             let prepared = self.launch.prepare(plan, &signatures, &source, host, &mut memory)?;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 use warpproof_gate::stage::Compared;
-use warpproof_gpu::Identity;
+use warpproof_gate::gpu::Identity;
 use warpproof_model::grouped;
 use warpproof_sim::Device;
 
