@@ -1,5 +1,6 @@
 //! Programs of the CUDA runtime run unchanged. Those in C need only a C compiler; those in CUDA C++ need nvcc, whose path is in
 //! `WARPPROOF_NVCC`.
+#![expect(clippy::print_stderr, reason = "a test that is skipped prints why")]
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
