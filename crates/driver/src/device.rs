@@ -59,7 +59,21 @@ impl Visible {
             16 => i64::from(self.model.multiprocessors.value),
             15 | 19 | 31 | 41 | 78..=80 | 83 | 89..=91 | 95 | 99 | 102 | 115 => 1,
             // Cluster launch exists from 9.0 on, but the software GPU does not support it.
-            17 | 18 | 20 | 32 | 35 | 50 | 84..=86 | 88 | 92..=94 | 96 | 98 | 100 | 101 | 103..=105 | 107..=110 => 0,
+            17
+            | 18
+            | 20
+            | 32
+            | 35
+            | 50
+            | 84..=86
+            | 88
+            | 92..=94
+            | 96
+            | 98
+            | 100
+            | 101
+            | 103..=105
+            | 107..=110 => 0,
             // Sizes of textures and surfaces.
             21 | 22 | 56 | 70 => 131_072,
             23 | 57 => 65_536,

@@ -18,7 +18,7 @@ use warpproof_evidence::record::{Body, Figure, FigureKind, Grade, Outcome, Stage
 use warpproof_evidence::vocabulary as name;
 use warpproof_gate::session::{Event, Judged, Options, RunSummary, Session};
 use warpproof_gate::stage::{Bench, Clocks, Profiled, Side as Program};
-use warpproof_gpu::Identity;
+use warpproof_gate::gpu::Identity;
 use warpproof_report::{self, Evidence, Refusal, Subject, ViewError};
 use warpproof_speed::{Clock, ClockError, Noise, Origin, Quantized, Sample, Side, Synthetic, Ticks, Truth};
 use warpproof_task::{L2, Size, Task};

@@ -2,10 +2,11 @@
 
 use std::ffi::c_char;
 
-use super::LAST;
+use super::{LAST, thread};
 use crate::error::find;
 use warpproof_driver::context::top;
 use warpproof_driver::driver::driver;
+use warpproof_driver::unread::error_read;
 
 /// Whether an error is sticky: the current context returns it until it is reset.
 fn sticky(code: u32) -> bool {
@@ -18,6 +19,9 @@ plain! {
     /// The last error of a call in this thread, which is then forgotten unless it is sticky.
     fn cudaGetLastError => () -> u32, 0, {
         let last = LAST.get();
+        if last != 0 {
+            error_read(thread());
+        }
         if last != 0 && !sticky(last) {
             LAST.set(0);
         }
@@ -28,7 +32,11 @@ plain! {
 plain! {
     /// The last error of a call in this thread.
     fn cudaPeekAtLastError => () -> u32, 0, {
-        LAST.get()
+        let last = LAST.get();
+        if last != 0 {
+            error_read(thread());
+        }
+        last
     }
 }
 

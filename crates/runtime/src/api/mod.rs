@@ -90,6 +90,7 @@ use std::cell::Cell;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use warpproof_driver::abi::{Answer, Error, Handle};
 use warpproof_driver::api::{In, Out};
@@ -108,6 +109,17 @@ thread_local! {
     static LAST: Cell<u32> = const { Cell::new(0) };
     /// The device that this thread selected.
     static DEVICE: Cell<c_int> = const { Cell::new(0) };
+    /// The number of this thread, from 1 on; 0 before it is used.
+    static THREAD: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The number of this thread.
+fn thread() -> u64 {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    if THREAD.get() == 0 {
+        THREAD.set(COUNT.fetch_add(1, Ordering::Relaxed) + 1);
+    }
+    THREAD.get()
 }
 
 /// Runs the body of a function. A panic becomes `cudaErrorUnknown` and does not unwind into C.

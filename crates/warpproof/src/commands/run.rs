@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
+use warpproof_gate::gpu::Identity;
 use warpproof_gate::limits::Purpose;
 use warpproof_gate::stage::Compared;
 use warpproof_gate::tensor_file::{self, FileTensor};
-use warpproof_gate::gpu::Identity;
 use warpproof_sim::schedule::{Order, Schedule};
 use warpproof_sim::{Device, Stop, StopKind};
 use warpproof_toolchain::Source;

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use serde_json::{Value, json};
-use warpproof_gate::stage::Compared;
 use warpproof_gate::gpu::Identity;
+use warpproof_gate::stage::Compared;
 use warpproof_model::grouped;
 use warpproof_sim::Device;
 
