@@ -176,8 +176,27 @@ impl Symbols {
             let (file, line) = place.map_or((None, 0), |(file, line)| (Some(file), line));
             frames.push(FrameRecord { module: map.path.clone(), offset: offset + 1, function, file, line });
         }
-        frames
+        let from = first_written(&frames);
+        frames.split_off(from)
     }
+}
+
+/// The index of the innermost frame that a person wrote: after the code that nvcc generates for a launch (a stub, called by a function
+/// with the kernel's name) and after inline functions of CUDA's own headers. 0 if there is no other.
+fn first_written(frames: &[FrameRecord]) -> usize {
+    let stub =
+        |frame: &FrameRecord| frame.function.as_deref().is_some_and(|f| f.starts_with("__device_stub__"));
+    let header = |frame: &FrameRecord| {
+        let file = frame.file.as_deref().unwrap_or_default();
+        file.ends_with(".cudafe1.stub.c")
+            || file.ends_with("/cuda_runtime.h")
+            || file.contains("/include/crt/")
+    };
+    let after = match frames.iter().position(stub) {
+        Some(stub) => stub + 2,
+        None => frames.iter().take_while(|frame| header(frame)).count(),
+    };
+    if after < frames.len() { after } else { 0 }
 }
 
 impl FrameRecord {
@@ -213,6 +232,31 @@ mod tests {
         let map = map(line).unwrap();
         assert_eq!((map.range, map.offset, map.path.as_str()), (0x7f00..0x7f80, 0x1000, "/usr/lib/a b.so"));
         assert!(super::map("7f00-7f80 rw-p 00000000 00:00 0 [heap]").is_none());
+    }
+
+    #[test]
+    fn code_that_nvcc_generates_is_not_a_site() {
+        let frame = |function: &str, file: &str| FrameRecord {
+            module: "/opt/program".to_owned(),
+            offset: 1,
+            function: Some(function.to_owned()),
+            file: Some(file.to_owned()),
+            line: 1,
+        };
+        let header = frame("_ZL18__cudaLaunchKernel", "/opt/cuda/include/crt/device_functions.h");
+        let launch = [
+            header.clone(),
+            frame("__device_stub__Z3addPi", "/tmp/a.cudafe1.stub.c"),
+            frame("_Z3addPi", "add.cu"),
+            frame("main", "add.cu"),
+        ];
+        assert_eq!(first_written(&launch), 3);
+        assert_eq!(first_written(&launch[..3]), 0);
+        let malloc =
+            [frame("_Z10cudaMallocIiE", "/opt/cuda/include/cuda_runtime.h"), frame("main", "add.cu")];
+        assert_eq!(first_written(&malloc), 1);
+        assert_eq!(first_written(&malloc[1..]), 0);
+        assert_eq!(first_written(&[]), 0);
     }
 
     #[test]

@@ -22,6 +22,8 @@ static PENDING: AtomicBool = AtomicBool::new(false);
 #[derive(Clone, Debug)]
 struct Pending {
     code: u32,
+    /// The error's name.
+    error: String,
     /// What failed, for a sentence.
     what: String,
     site: Site,
@@ -39,7 +41,13 @@ impl Unread {
     pub fn poisoned(&mut self, context: u64, code: u32, what: &str, site: Site) {
         PENDING.store(true, Ordering::Relaxed);
         if self.contexts.len() < MOST {
-            self.contexts.entry(context).or_insert_with(|| Pending { code, what: what.to_owned(), site });
+            let error = crate::abi::error_name(code).unwrap_or_else(|| format!("error {code}"));
+            self.contexts.entry(context).or_insert_with(|| Pending {
+                code,
+                error,
+                what: what.to_owned(),
+                site,
+            });
         }
     }
 
@@ -64,11 +72,12 @@ pub fn call_failed(code: u32) {
 }
 
 /// A call of the runtime API failed; the thread's last error is this one until the program reads it.
-pub fn error_happened(thread: u64, code: u32, what: &str, site: Site) {
+pub fn error_happened(thread: u64, code: u32, error: &str, what: &str, site: Site) {
     let mut driver = driver();
     let threads = &mut driver.unread.threads;
     if threads.len() < MOST {
-        threads.entry(thread).or_insert_with(|| Pending { code, what: what.to_owned(), site });
+        let (error, what) = (error.to_owned(), what.to_owned());
+        threads.entry(thread).or_insert_with(|| Pending { code, error, what, site });
     }
 }
 
@@ -82,8 +91,7 @@ impl Driver {
     pub fn report_unread(&mut self) {
         let Unread { contexts, threads } = std::mem::take(&mut self.unread);
         for pending in contexts.into_values().chain(threads.into_values()) {
-            let Pending { code, what, site } = pending;
-            let error = crate::abi::error_name(code).unwrap_or_else(|| format!("error {code}"));
+            let Pending { error, what, site, .. } = pending;
             let mut finding = HostFinding::new(
                 HostClass::UnreadError,
                 format!("{what} failed with {error}, and the program ends without reading the error"),

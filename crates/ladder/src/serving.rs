@@ -183,7 +183,9 @@ fn timed(kernel: &str, all: &[Explanation]) -> Result<Time, LeftOut> {
             }
         }
     }
-    busy.iter_mut().for_each(|(_, share)| *share /= us);
+    for (_, share) in &mut busy {
+        *share /= us;
+    }
     busy.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     Ok(Time { kernel: kernel.to_owned(), us, launches: all.len(), busy, lost })
 }

@@ -1,9 +1,4 @@
 //! Triton's kernels for the shapes of inference servers compute attention, and a part of a launch stands for the whole.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a test fails by panicking, and prints why it is skipped"
-)]
 
 use warpproof_kernels::inputs::{Distribution, generate};
 use warpproof_kernels::ladder::rung;

@@ -12,8 +12,7 @@ use warpproof_driver::unread::error_happened;
 use super::register::function;
 use super::{input, stream, thread};
 use crate::abi::Dim3;
-use crate::error::{INVALID_CONFIGURATION, MISSING_CONFIGURATION};
-use crate::registry::registry;
+use crate::error::{INVALID_CONFIGURATION, MISSING_CONFIGURATION, find};
 
 /// The part of a launch that `<<<…>>>` contains.
 #[derive(Clone, Copy, Debug)]
@@ -92,10 +91,9 @@ fn launch(
 }
 
 /// A launch failed. `<<<…>>>` drops the answer, so the program learns of it only if it reads the thread's last error.
-fn failed(host: *const c_void, code: u32) {
-    let name = registry().kernels.get(&host.addr()).map(|kernel| kernel.name.clone());
-    let what = name.map_or_else(|| "a launch".to_owned(), |name| format!("the launch of `{name}`"));
-    error_happened(thread(), code, &what, Site::here());
+fn failed(code: u32) {
+    let error = find(code).map_or_else(|| code.to_string(), |(name, _)| name.to_string_lossy().into_owned());
+    error_happened(thread(), code, &error, "the launch", Site::here());
 }
 
 api! {
@@ -103,7 +101,7 @@ api! {
     fn cudaLaunchKernel | cudaLaunchKernel_ptsz | __cudaLaunchKernel | __cudaLaunchKernel_ptsz => (host: *const c_void, grid: Dim3, block: Dim3, arguments: In<In<u8>>, shared: usize, on: Handle) {
         let answer = launch(host, grid, block, arguments, shared, stream(on));
         if let Err(error) = answer {
-            failed(host, error.0);
+            failed(error.0);
         }
         answer
     }

@@ -349,7 +349,7 @@ impl Collected {
         known.insert(key, self.findings.len());
         self.findings.push(Found {
             kernel: None,
-            report: record.report(|name| readable(name).to_string()),
+            report: record.report(readable),
             blame: "host".to_owned(),
             processes: BTreeSet::from([file.to_path_buf()]),
         });
