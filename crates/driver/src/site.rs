@@ -185,14 +185,14 @@ impl Symbols {
 /// with the kernel's name) and after inline functions of CUDA's own headers. 0 if there is no other.
 fn first_written(frames: &[FrameRecord]) -> usize {
     let stub =
-        |frame: &FrameRecord| frame.function.as_deref().is_some_and(|f| f.starts_with("__device_stub__"));
+        |frame: &FrameRecord| frame.function.as_deref().is_some_and(|name| name.contains("__device_stub__"));
     let header = |frame: &FrameRecord| {
         let file = frame.file.as_deref().unwrap_or_default();
         file.ends_with(".cudafe1.stub.c")
             || file.ends_with("/cuda_runtime.h")
             || file.contains("/include/crt/")
     };
-    let after = match frames.iter().position(stub) {
+    let after = match frames.iter().rposition(stub) {
         Some(stub) => stub + 2,
         None => frames.iter().take_while(|frame| header(frame)).count(),
     };
@@ -246,7 +246,7 @@ mod tests {
         let header = frame("_ZL18__cudaLaunchKernel", "/opt/cuda/include/crt/device_functions.h");
         let launch = [
             header.clone(),
-            frame("__device_stub__Z3addPi", "/tmp/a.cudafe1.stub.c"),
+            frame("_ZL23__device_stub__Z3addPiPi", "/tmp/a.cudafe1.stub.c"),
             frame("_Z3addPi", "add.cu"),
             frame("main", "add.cu"),
         ];
