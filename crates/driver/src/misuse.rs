@@ -208,7 +208,7 @@ impl Driver {
                 }
             }
             _ => {
-                if self.gpu.heap().locate(address, span).is_ok() {
+                if self.gpu.heap().locate_across(address, span).is_ok() {
                     return Ok(());
                 }
             }

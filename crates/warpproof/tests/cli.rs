@@ -353,7 +353,7 @@ fn an_empty_cache_lists_nothing() {
     let json = bench.run(["toolchain", "list", "--json"]).exits(0).json();
     assert_eq!(json["sets"], serde_json::json!([]));
     let run = bench.run(["toolchain", "remove"]).exits(0);
-    assert_eq!(run.out, "CUDA 12 is not installed\nCUDA 13 is not installed\n");
+    assert_eq!(run.out, "CUDA 12 is not installed\nCUDA 13 is not installed\nnvcc 13 is not installed\n");
 }
 
 /// Installs with a shell script as pip.

@@ -247,7 +247,7 @@ fn a_gap_of_ours_is_no_bug_of_the_kernel() {
     let kernel = bench.kernel("run_unsupported.ptx");
     let stopped =
         run(&bench, &[&kernel, "--block", "1", "--arg", "image:u64=0", "--arg", "out:f32[1]"]).exits(3);
-    assert!(stopped.err.contains("`tex.1d.v4.f32.s32` is not supported"), "{}", stopped.err);
+    assert!(stopped.err.contains("`tex.2dms.v4.f32.s32` is not supported"), "{}", stopped.err);
     assert!(stopped.err.contains("run_unsupported.ptx:13"), "{}", stopped.err);
     assert!(stopped.err.contains("this is a gap in warpproof, not a bug in the kernel"), "{}", stopped.err);
 }
