@@ -1,6 +1,9 @@
 //! Our structures have the layout of CUDA's headers. `data/layout.c` printed `data/layout-12.txt` and `data/layout-13.txt`.
 
+mod bench;
+
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::mem::{offset_of, size_of};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -89,20 +92,16 @@ fn structures_have_the_layout_of_the_headers() {
     }
 }
 
-/// With the directories of CUDA's headers in `WARPPROOF_CUDA_HEADERS`, separated by colons, the files are those of the headers.
 #[test]
 fn the_files_are_those_of_the_headers() {
-    let Some(folders) = std::env::var_os("WARPPROOF_CUDA_HEADERS") else {
-        eprintln!("skipped: WARPPROOF_CUDA_HEADERS names no directories");
-        return;
-    };
-    for folder in std::env::split_paths(&folders) {
+    let Some(folders) = bench::headers() else { return };
+    for folder in &folders {
         let place = tempfile::tempdir().expect("a directory");
         let program = place.path().join("layout");
         let mut compiler = Command::new("cc");
-        compiler.arg(data("layout.c")).arg("-o").arg(&program).arg("-I").arg(&folder);
+        compiler.arg(data("layout.c")).arg("-o").arg(&program).arg("-I").arg(folder);
         // The directory with the compiler's own headers is one of the others.
-        let others = std::env::split_paths(&folders).flat_map(|other| ["-I".into(), other.into_os_string()]);
+        let others = folders.iter().flat_map(|other| [OsStr::new("-I"), other.as_os_str()]);
         let compiled = compiler.args(others).status().expect("a C compiler");
         assert!(compiled.success(), "{}", folder.display());
         let output = Command::new(&program).output().expect("the program runs");

@@ -130,6 +130,8 @@ int main() {
     int *target = p, by = 5, all = 32;
     void *args[] = {&target, &by, &all};
     OK(cudaMemset(p, 0, 128));
+    // The memset may still run, and the stream does not wait for the default stream.
+    OK(cudaDeviceSynchronize());
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3(1);
     config.blockDim = dim3(32);

@@ -1,0 +1,98 @@
+//! Compiles programs of the CUDA runtime and runs them on our libraries.
+//!
+//! Programs in C need only a C compiler; those in CUDA C++ need the nvcc of `warpproof toolchain install --nvcc`. Without it their
+//! tests are skipped, unless `WARPPROOF_REQUIRE_TOOLCHAIN` is set, as in continuous integration.
+#![allow(dead_code, clippy::print_stderr, reason = "each test uses a part; a skipped test prints why")]
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+use warpproof_cuda::shim::{ALL, Machine, write};
+use warpproof_toolchain::{Environment, Nvcc};
+
+/// A directory with our libraries.
+pub(crate) fn libraries() -> TempDir {
+    let folder = tempfile::tempdir().expect("a directory");
+    let test = std::env::current_exe().expect("a path");
+    let mut places = test.ancestors().skip(1).map(|folder| folder.join("libwarpproof_cuda.so"));
+    let library = places.find(|place| place.is_file()).expect("libwarpproof_cuda.so");
+    symlink(library, folder.path().join("libcuda.so.1")).expect("a link");
+    let machine = Machine::own().expect("a supported processor");
+    for shim in ALL {
+        std::fs::write(folder.path().join(shim.name), write(&shim, machine)).expect("written");
+    }
+    folder
+}
+
+/// A program's source.
+pub(crate) fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)
+}
+
+/// What a program wrote.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs a program on the libraries.
+pub(crate) fn run(program: &Path, libraries: &TempDir) -> Output {
+    let mut command = Command::new(program);
+    command.env("LD_LIBRARY_PATH", libraries.path()).env_remove("WARPPROOF_REPORT");
+    command.output().expect("the program starts")
+}
+
+/// Compiles a C program against the runtime of a major version.
+pub(crate) fn compile(name: &str, major: u32, libraries: &TempDir) -> PathBuf {
+    let program = libraries.path().join(format!("{name}-{major}"));
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=c11", "-Wall", "-Werror", &format!("-DMAJOR={major}")]).arg(source(name));
+    compiler.arg(libraries.path().join(format!("libcudart.so.{major}")));
+    // The functions of libcudart are in libcuda.so.1, which is found when the program starts.
+    compiler.args(["-Wl,--allow-shlib-undefined", "-o"]).arg(&program);
+    let output = compiler.output().expect("a C compiler");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    program
+}
+
+/// The installed nvcc, or `None` if a test must be skipped.
+fn installed() -> Option<Nvcc> {
+    match Nvcc::find(&Environment::read()) {
+        Ok(nvcc) => Some(nvcc),
+        Err(error) => {
+            let required = std::env::var_os("WARPPROOF_REQUIRE_TOOLCHAIN").is_some();
+            assert!(!required, "nvcc is required: {error}");
+            eprintln!("skipped: {error}");
+            None
+        }
+    }
+}
+
+/// The directories of the headers of both versions, or `None` if a test must be skipped.
+pub(crate) fn headers() -> Option<Vec<PathBuf>> {
+    // …/cu13/bin/nvcc
+    let program = installed()?.program;
+    let root = program.parent()?.parent()?;
+    Some(vec![root.join("include"), root.parent()?.join("cuda_runtime/include")])
+}
+
+/// Compiles a CUDA program; `None` if a test must be skipped.
+pub(crate) fn nvcc(name: &str, flags: &[&str], libraries: &TempDir) -> Option<PathBuf> {
+    let nvcc = installed()?;
+    let program = libraries.path().join(name).with_extension("");
+    let mut compiler = Command::new(nvcc.program);
+    compiler.args(["-arch=sm_89", "-cudart", "shared", "-lineinfo", "-g"]).args(flags);
+    let output = compiler.arg(source(name)).arg("-o").arg(&program).output().expect("nvcc starts");
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    Some(program)
+}
+
+/// Compiles and runs a CUDA program that prints `ok` and has no finding.
+pub(crate) fn succeeds(name: &str, flags: &[&str]) {
+    let libraries = libraries();
+    let Some(program) = nvcc(name, flags, &libraries) else { return };
+    let output = run(&program, &libraries);
+    assert_eq!((text(&output.stdout), text(&output.stderr)), ("ok\n".to_owned(), String::new()), "{name}");
+    assert!(output.status.success(), "{name}");
+}
