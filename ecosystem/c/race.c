@@ -38,5 +38,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < 64; i++)
         right += shifted[i] == numbers[(i + 1) % 64];
     printf("%d of 64 are right\n", right);
+    OK(cuMemFree(x));
+    OK(cuMemFree(out));
     return 0;
 }

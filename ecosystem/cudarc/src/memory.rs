@@ -71,7 +71,10 @@ pub fn fills() -> Done {
         result::memset_d8_sync(place, 0xab, 64)?;
         sys::cuMemsetD16_v2(place + 8, 0x1234, 4).result()?;
         sys::cuMemsetD32_v2(place + 32, 0xdead_beef, 2).result()?;
+        // The stream does not wait for the default stream, nor the default stream for it.
+        context.synchronize()?;
         result::memset_d8_async(place + 63, 1, 1, stream.cu_stream())?;
+        context.synchronize()?;
         // A rectangle of two rows of one word, 16 bytes apart.
         sys::cuMemsetD2D32_v2(place + 44, 16, 7, 1, 2).result()?;
         refused(sys::cuMemsetD32_v2(place + 2, 0, 1).result(), CUresult::CUDA_ERROR_INVALID_VALUE);
