@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import warpproof  # noqa: E402
-from warpproof.attention import attention, attention_varlen, scaled_dot_product_attention, unsupported  # noqa: E402
+from warpproof.attention import attention, attention_paged, attention_varlen, scaled_dot_product_attention, unsupported  # noqa: E402
 
 SDPA = torch.nn.functional.scaled_dot_product_attention
 
@@ -107,6 +107,49 @@ def test_sequences_of_different_lengths_are_independent(causal):
         close(out[rows].transpose(0, 1)[None], expected)
         torch.testing.assert_close(lse[number, :, :queries][None].double(), expected_lse, atol=0.1, rtol=0.0)
         assert not lse[number, :, queries:].any()
+
+
+@pytest.mark.parametrize("page_size", [64, 128])
+@pytest.mark.parametrize("granularity", ["block", "head"])
+def test_a_cache_in_pages(page_size, granularity):
+    lengths = [(3, 130), (1, 300), (20, 64)]
+    (q,) = tensors((24, 4, 64), dtype=torch.bfloat16)
+    starts = [torch.tensor([0, *column]).cumsum(0).int() for column in zip(*lengths)]
+    pages = [-(-keys // page_size) for _, keys in lengths]
+    # Pages in another order than that of their sequences; the table's other entries are not read.
+    order = torch.randperm(sum(pages), generator=torch.Generator().manual_seed(1)).int()
+    table = torch.full((3, max(pages)), -1, dtype=torch.int32)
+    for number, own in enumerate(order.split(pages)):
+        table[number, : len(own)] = own
+    caches, given = [], []
+    for seed in (2, 3):
+        (values,) = tensors((sum(pages), page_size, 2, 64), dtype=torch.float32, seed=seed)
+        if granularity == "block":
+            scale = values.abs().unflatten(1, (-1, 64)).amax((2, 4)).transpose(1, 2) / 448
+            each = scale.transpose(1, 2).repeat_interleave(64, 1)[..., None]
+        else:
+            scale, each = torch.full((3, 2), 0.01), torch.tensor(0.01)
+        caches.append((values / each).clamp(-448, 448).to(torch.float8_e4m3fn))
+        given.append(scale.contiguous())
+    out, lse = attention_paged(q, *caches, *given, table, *starts, 20, 300)
+    for number, (queries, keys) in enumerate(lengths):
+        rows = slice(starts[0][number], starts[0][number + 1])
+        parts = []
+        for cache, scale in zip(caches, given):
+            if granularity == "block":
+                real = cache.double() * scale.double().transpose(1, 2).repeat_interleave(64, 1)[..., None]
+            else:
+                real = cache.double() * scale[number].double()[:, None]
+            mine = real[table[number, : pages[number]].long()].flatten(0, 1)[:keys]
+            parts.append(mine.transpose(0, 1)[None])
+        expected, expected_lse = exact(q[rows].transpose(0, 1)[None], *parts, True)
+        close(out[rows].transpose(0, 1)[None], expected)
+        torch.testing.assert_close(lse[number, :, :queries][None].double(), expected_lse, atol=0.1, rtol=0.0)
+    with pytest.raises(ValueError, match="expected float32 scales"):
+        attention_paged(q, *caches, given[0], given[1][:1], table, *starts, 20, 300)
+    with pytest.raises(ValueError, match="block_table"):
+        attention_paged(q, *caches, *given, table.long(), *starts, 20, 300)
+    torch.library.opcheck(torch.ops.warpproof.attention_paged, (q, *caches, *given, table, *starts, 20, 300, 0.0))
 
 
 def test_codes_need_scales_that_fit():

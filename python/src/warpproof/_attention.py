@@ -100,6 +100,7 @@ class Request:
     softcap: float
     sinks: bool
     alibi: bool
+    page_size: int = 0
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,7 @@ class Prepared:
             request.softcap,
             request.sinks,
             request.alibi,
+            request.page_size,
         )
         _check(library().wpa_create(byref(packed), byref(self._handle)))
         self.workspace: int = library().wpa_workspace_bytes(self._handle)
@@ -183,6 +185,7 @@ class Prepared:
         starts: tuple[int, int] = (0, 0),
         sinks: int = 0,
         slopes: int = 0,
+        pages: tuple[int, int] = (0, 0),
         workspace: int = 0,
         stream: int = 0,
     ) -> None:
@@ -200,5 +203,6 @@ class Prepared:
             self.workspace,
             sinks,
             slopes,
+            *pages,
         )
         _check(library().wpa_run(self._handle, byref(arguments), c_void_p(stream)))

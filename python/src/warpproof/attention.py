@@ -3,8 +3,8 @@
 >>> from warpproof.attention import scaled_dot_product_attention
 >>> o = scaled_dot_product_attention(q, k, v, is_causal=True)   # f16 or bf16, [batch, heads, rows, head_dim]
 
-Q, K and V are quantized to e4m3 on the device, and both products are computed in FP8. The operators are `torch.ops.warpproof.attention` and
-`torch.ops.warpproof.attention_varlen`; `torch.compile` treats them as one node. They have no gradient.
+Q, K and V are quantized to e4m3 on the device, and both products are computed in FP8. The operators are `torch.ops.warpproof.attention`,
+`torch.ops.warpproof.attention_varlen` and `torch.ops.warpproof.attention_paged`; `torch.compile` treats each as one node. They have no gradient.
 
 CUDA tensors are computed on their device, on the current stream. CPU tensors are computed on Warpproof's software GPU, which checks the
 kernels, and is slow: use them for tests.
@@ -27,7 +27,7 @@ from ._library import activate
 #: Head dimensions that the kernels take.
 _DIMS = (64, 96, 128, 256)
 
-__all__ = ["attention", "attention_varlen", "scaled_dot_product_attention", "unsupported"]
+__all__ = ["attention", "attention_paged", "attention_varlen", "scaled_dot_product_attention", "unsupported"]
 
 
 def attention(
@@ -129,6 +129,43 @@ def attention_varlen(
         softcap,
         empty if sinks is None else sinks,
         empty if alibi_slopes is None else alibi_slopes,
+    )
+
+
+def attention_paged(
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    k_scale: torch.Tensor,
+    v_scale: torch.Tensor,
+    block_table: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    *,
+    scale: float | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Causal attention over an FP8 cache of keys and values in pages: the output, and the log-sum-exp [batch, heads, max_seqlen_q].
+
+    q: [rows of all sequences, heads, head_dim], float16 or bfloat16; it is quantized here.
+    k_cache, v_cache: float8_e4m3fn [pages, page size, heads, head_dim]; pages have 64, 128 or 256 keys.
+    k_scale, v_scale: float32 [pages, heads, page size / 64], one for each block of 64 keys; or [batch, heads], one for each sequence and head.
+    block_table: int32 [batch, pages of the longest sequence]: the pages of each sequence, in the order of its keys.
+    cu_seqlens_q, cu_seqlens_k: int32 [batch + 1]: rows before each sequence, and all rows. Query i of a sequence sees the keys up to i + keys - queries.
+    """
+    return torch.ops.warpproof.attention_paged(  # type: ignore[no-any-return]
+        q,
+        k_cache,
+        v_cache,
+        k_scale,
+        v_scale,
+        block_table,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        max_seqlen_q,
+        max_seqlen_k,
+        0.0 if scale is None else scale,
     )
 
 
@@ -304,16 +341,20 @@ def _run(
     of_heads: list[torch.Tensor],
     scales: list[torch.Tensor] | None = None,
     starts: list[torch.Tensor] | None = None,
+    table: torch.Tensor | None = None,
 ) -> None:
     """Runs a request on the device of its tensors: Q, K, V and O, each with the strides of sequences, heads and rows."""
     scales, starts = scales or [], starts or []
-    with _device([*(one for one, _ in tensors), lse, *of_heads, *scales, *starts]) as device:
+    tables = [] if table is None else [table]
+    with _device([*(one for one, _ in tensors), lse, *of_heads, *scales, *starts, *tables]) as device:
         prepared = _prepared(request, device.name)
         addresses: dict[str, Any] = {}
         if scales:
             addresses["scales"] = tuple(map(device.address, scales))
         if starts:
             addresses["starts"] = tuple(map(device.address, starts))
+        if table is not None:
+            addresses["pages"] = (device.address(table), table.shape[1])
         prepared.run(
             *(Tensor(device.address(one), tuple(strides)) for one, strides in tensors),  # type: ignore[arg-type]
             lse=device.address(lse),
@@ -419,6 +460,13 @@ def _fake(
     return _outputs(q, getattr(torch, out_dtype), q.shape[:3] if return_lse else (0,))
 
 
+def _starts(cu_seqlens_q: torch.Tensor, cu_seqlens_k: torch.Tensor) -> list[torch.Tensor]:
+    starts = [cu_seqlens_q, cu_seqlens_k]
+    if any(one.dim() != 1 or one.dtype != torch.int32 for one in starts) or len(cu_seqlens_q) != len(cu_seqlens_k):
+        raise ValueError("expected int32 cu_seqlens_q and cu_seqlens_k of one length: the number of sequences, plus one")
+    return [one.contiguous() for one in starts]
+
+
 @torch.library.custom_op("warpproof::attention_varlen", mutates_args=())
 def _varlen(
     q: torch.Tensor,
@@ -439,9 +487,7 @@ def _varlen(
     alibi_slopes: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     _expect(q, k, v, 3)
-    starts = [cu_seqlens_q, cu_seqlens_k]
-    if any(one.dim() != 1 or one.dtype != torch.int32 for one in starts) or len(cu_seqlens_q) != len(cu_seqlens_k):
-        raise ValueError("expected int32 cu_seqlens_q and cu_seqlens_k of one length: the number of sequences, plus one")
+    starts = _starts(cu_seqlens_q, cu_seqlens_k)
     if _name(q.dtype) not in OUTPUTS:
         raise TypeError(f"sequences of different lengths take float16 and bfloat16, found {q.dtype}")
     batch = len(cu_seqlens_q) - 1
@@ -469,7 +515,6 @@ def _varlen(
     inputs = [_aligned(one) for one in (q, k, v)]
     out, lse = _outputs(q, q.dtype, (batch, q.shape[1], max_seqlen_q))
     lse.zero_()
-    starts = [one.contiguous() for one in starts]
     tensors = [(one, (0, one.stride(1), one.stride(0))) for one in (*inputs, out)]
     _run(request, tensors, lse, of_heads, starts=starts)
     return out, lse
@@ -497,9 +542,88 @@ def _varlen_fake(
     return _outputs(q, q.dtype, (cu_seqlens_q.shape[0] - 1, q.shape[1], max_seqlen_q))
 
 
+@torch.library.custom_op("warpproof::attention_paged", mutates_args=())
+def _paged(
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    k_scale: torch.Tensor,
+    v_scale: torch.Tensor,
+    block_table: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    scale: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    if q.dim() != 3 or k_cache.dim() != 4 or k_cache.shape != v_cache.shape or k_cache.shape[-1] != q.shape[-1]:
+        raise _shape_error(q, k_cache, v_cache)
+    if _name(q.dtype) not in OUTPUTS or any(one.dtype != torch.float8_e4m3fn for one in (k_cache, v_cache)):
+        raise TypeError(f"expected float16 or bfloat16 queries and a float8_e4m3fn cache, found {q.dtype}, {k_cache.dtype} and {v_cache.dtype}")
+    starts = _starts(cu_seqlens_q, cu_seqlens_k)
+    batch = len(cu_seqlens_q) - 1
+    if block_table.dim() != 2 or block_table.dtype != torch.int32 or block_table.shape[0] != batch:
+        raise ValueError(f"block_table: expected int32 ({batch}, pages), found {block_table.dtype} {tuple(block_table.shape)}")
+    pages, page_size, kv_heads, dim = k_cache.shape
+    shapes = {(pages, kv_heads, page_size // 64): "block", (batch, kv_heads): "head"}
+    granularity = shapes.get(tuple(k_scale.shape))
+    if granularity is None or v_scale.shape != k_scale.shape or any(one.dtype != torch.float32 for one in (k_scale, v_scale)):
+        found = ", ".join(f"{one.dtype} {tuple(one.shape)}" for one in (k_scale, v_scale))
+        raise ValueError(f"expected float32 scales {' or '.join(map(str, shapes))}, found {found}")
+    empty = torch.empty(0, device=q.device)
+    request = Request(
+        batch=batch,
+        heads=q.shape[1],
+        kv_heads=kv_heads,
+        head_dim=dim,
+        queries=max_seqlen_q,
+        keys=max_seqlen_k,
+        input=_name(q.dtype),
+        output=_name(q.dtype),
+        scales=granularity,
+        causal=True,
+        lengths_on_device=True,
+        lse=True,
+        softmax_scale=scale,
+        smooth_keys=False,
+        window=(-1, -1),
+        softcap=0.0,
+        sinks=False,
+        alibi=False,
+        page_size=page_size,
+    )
+    out, lse = _outputs(q, q.dtype, (batch, q.shape[1], max_seqlen_q))
+    lse.zero_()
+    rows, caches = _aligned(q), [_aligned(k_cache), _aligned(v_cache)]
+    tensors: list[tuple[torch.Tensor, Any]] = [(rows, (0, rows.stride(1), rows.stride(0)))]
+    tensors += [(one, (one.stride(0), one.stride(2), one.stride(1))) for one in caches]
+    tensors.append((out, (0, out.stride(1), out.stride(0))))
+    scales = [empty, k_scale.contiguous(), v_scale.contiguous()]
+    _run(request, tensors, lse, [empty, empty], scales=scales, starts=starts, table=block_table.contiguous())
+    return out, lse
+
+
+@_paged.register_fake
+def _paged_fake(
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    k_scale: torch.Tensor,
+    v_scale: torch.Tensor,
+    block_table: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    scale: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return _outputs(q, q.dtype, (cu_seqlens_q.shape[0] - 1, q.shape[1], max_seqlen_q))
+
+
 def _no_gradient(*_: Any) -> Any:
     raise NotImplementedError("warpproof's attention has no gradient; use torch.nn.functional.scaled_dot_product_attention for training")
 
 
 _attention.register_autograd(_no_gradient)
 _varlen.register_autograd(_no_gradient)
+_paged.register_autograd(_no_gradient)
