@@ -356,7 +356,7 @@ fn table(ran: &[(&Job, Ran)]) -> Result<String, String> {
         let unsupported = if unsupported.is_empty() { "–".to_owned() } else { unsupported.join(", ") };
         let _ = writeln!(table, "| {program} | {what} | {unsupported} |");
     }
-    table.push_str("| CUDA runtime, PyTorch | nothing | private tables of the driver |\n");
+    table.push_str("| PyTorch's own operators | nothing | its wheels contain machine code and no PTX |\n");
     Ok(table)
 }
 
