@@ -1,6 +1,6 @@
 //! What is reported when the program ends: memory that was never freed, errors that were never read.
 //!
-//! The dynamic linker calls [`end`] after the destructors of the program and of the libraries that use this one, so memory that these
+//! The dynamic linker calls `end` after the destructors of the program and of the libraries that use this one, so memory that these
 //! free is not a leak. A program that is killed, or calls `_exit`, gets no such report.
 #![expect(unsafe_code, reason = "a function pointer in a section of the library")]
 

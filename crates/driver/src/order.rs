@@ -6,7 +6,7 @@
 //! default stream and blocking streams wait for each other. All threads of the host share one clock: their own synchronization cannot
 //! be observed, so it is assumed.
 //!
-//! Can miss: races with operations that were forgotten ([`MOST_OPERATIONS`], [`MOST_RANGES`]), between nodes of one graph,
+//! Can miss: races with operations that were forgotten (`MOST_OPERATIONS`, `MOST_RANGES`), between nodes of one graph,
 //! and with accesses of the host itself. Never reports: two operations that CUDA orders.
 
 use std::collections::{BTreeMap, VecDeque};
