@@ -506,13 +506,15 @@ mod tests {
         }
     }
 
+    /// The C library, whose dynamic symbols are never stripped: this program's own may be.
     #[test]
-    fn this_program_has_functions() {
-        let own = std::env::current_exe().unwrap();
-        let image = Image::open(&own.display().to_string()).unwrap();
-        assert!(image.functions.len() > 10);
+    fn a_library_has_functions() {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let library = maps.split_whitespace().find(|word| word.ends_with("/libc.so.6")).unwrap();
+        let image = Image::open(library).unwrap();
         let (start, _, name) = image.functions.iter().find(|(_, size, _)| *size > 8).unwrap();
         assert_eq!(image.function(*start).as_ref(), Some(name));
+        assert!(image.functions.iter().any(|(.., name)| name == "malloc"));
         assert!(Image::open("/dev/null").is_none());
     }
 }
