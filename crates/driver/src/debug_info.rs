@@ -6,12 +6,11 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::unix::fs::FileExt as _;
+
+use warpproof_ptx::elf::{self, Elf, Section};
 
 /// Bytes of a section that are read at most.
 const LARGEST: u64 = 256 << 20;
-/// Sections and program headers that are read at most.
-const MOST: usize = 4096;
 
 /// A loaded program or library.
 #[derive(Debug)]
@@ -36,42 +35,27 @@ struct Tables {
 impl Image {
     /// Reads a file.
     pub fn open(path: &str) -> Option<Image> {
-        let file = File::open(path).ok()?;
-        let header = read(&file, 0, 64)?;
-        // 64-bit, little-endian.
-        if header.get(..6)? != b"\x7fELF\x02\x01" {
-            return None;
-        }
-        let mut segments = Vec::new();
-        let (at, size, count) = (u64_at(&header, 32)?, u16_at(&header, 54)?, u16_at(&header, 56)?);
-        for entry in table(&file, at, size, count, 56)? {
-            if u32_at(&entry, 0)? == 1 {
-                segments.push([u64_at(&entry, 8)?, u64_at(&entry, 32)?, u64_at(&entry, 16)?]);
-            }
-        }
-        let (at, size, count) = (u64_at(&header, 40)?, u16_at(&header, 58)?, u16_at(&header, 60)?);
-        let sections = table(&file, at, size, count, 64)?;
-        let names = sections.get(usize::from(u16_at(&header, 62)?)).and_then(|entry| contents(&file, entry));
-        let names = names.unwrap_or_default();
+        let mut file = File::open(path).ok()?;
+        let elf = Elf::read(&mut file, 0).ok().filter(|elf| !elf.sections.is_empty())?;
+        let segments = elf.segments(&mut file).ok()?;
+        let loaded = segments.iter().filter(|segment| segment.kind == elf::LOADED);
+        let segments = loaded.map(|segment| [segment.offset, segment.size, segment.address]).collect();
+        let mut contents = |section: &Section| elf.contents(&mut file, section, LARGEST).unwrap_or_default();
         let mut image =
             Image { segments, functions: Vec::new(), tables: Tables::default(), known: RefCell::default() };
-        for section in &sections {
-            let name = string_at(&names, u64::from(u32_at(section, 0)?)).unwrap_or_default();
-            let place = match (name.as_str(), u32_at(section, 4)?) {
-                (".debug_line", _) => &mut image.tables.line,
-                (".debug_line_str", _) => &mut image.tables.line_strings,
-                (".debug_str", _) => &mut image.tables.strings,
-                // SHT_SYMTAB, SHT_DYNSYM
-                (_, 2 | 11) => {
-                    let link = usize::try_from(u32_at(section, 40)?).ok()?;
-                    let strings = sections.get(link).and_then(|entry| contents(&file, entry));
-                    let symbols = contents(&file, section).unwrap_or_default();
-                    image.functions.extend(functions(&symbols, &strings.unwrap_or_default()));
+        for section in &elf.sections {
+            let place = match (elf.name(section).unwrap_or_default(), section.kind) {
+                (b".debug_line", _) => &mut image.tables.line,
+                (b".debug_line_str", _) => &mut image.tables.line_strings,
+                (b".debug_str", _) => &mut image.tables.strings,
+                (_, elf::SYMBOLS | elf::DYNAMIC_SYMBOLS) => {
+                    let strings = elf.linked(section).map(&mut contents).unwrap_or_default();
+                    image.functions.extend(functions(&contents(section), &strings));
                     continue;
                 }
                 _ => continue,
             };
-            *place = contents(&file, section).unwrap_or_default();
+            *place = contents(section);
         }
         image.functions.sort();
         Some(image)
@@ -104,66 +88,16 @@ impl Image {
     }
 }
 
-fn read(file: &File, at: u64, length: u64) -> Option<Vec<u8>> {
-    let known = file.metadata().ok()?.len();
-    if length > LARGEST || at.checked_add(length)? > known {
-        return None;
-    }
-    let mut bytes = vec![0; usize::try_from(length).ok()?];
-    file.read_exact_at(&mut bytes, at).ok()?;
-    Some(bytes)
-}
-
-/// The entries of a table of headers.
-fn table(file: &File, at: u64, size: u16, count: u16, least: u16) -> Option<Vec<Vec<u8>>> {
-    if size < least || usize::from(count) > MOST {
-        return None;
-    }
-    let all = read(file, at, u64::from(size) * u64::from(count))?;
-    Some(all.chunks_exact(usize::from(size)).map(<[u8]>::to_vec).collect())
-}
-
-/// The bytes of a section; none if it is compressed or has no bytes in the file.
-fn contents(file: &File, section: &[u8]) -> Option<Vec<u8>> {
-    const COMPRESSED: u64 = 1 << 11;
-    const NO_BITS: u32 = 8;
-    if u64_at(section, 8)? & COMPRESSED != 0 || u32_at(section, 4)? == NO_BITS {
-        return None;
-    }
-    read(file, u64_at(section, 24)?, u64_at(section, 32)?)
-}
-
 /// The functions of a symbol table.
 fn functions(symbols: &[u8], names: &[u8]) -> Vec<(u64, u64, String)> {
-    let function = |symbol: &[u8]| {
-        let (kind, section) = (symbol.get(4)? & 15, u16_at(symbol, 6)?);
-        let name = string_at(names, u64::from(u32_at(symbol, 0)?))?;
-        (kind == 2 && section != 0).then_some((u64_at(symbol, 8)?, u64_at(symbol, 16)?, name))
-    };
-    symbols.chunks_exact(24).filter_map(function).collect()
+    let functions = elf::symbols(symbols).filter(|symbol| symbol.kind == elf::FUNCTION && symbol.defined);
+    functions
+        .filter_map(|symbol| Some((symbol.address, symbol.size, string_at(names, u64::from(symbol.name))?)))
+        .collect()
 }
 
-fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
-    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    number(bytes, at).map(u16::from_le_bytes)
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    number(bytes, at).map(u32::from_le_bytes)
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    number(bytes, at).map(u64::from_le_bytes)
-}
-
-/// A string that ends with a zero.
-fn string_at(bytes: &[u8], at: u64) -> Option<String> {
-    let rest = bytes.get(usize::try_from(at).ok()?..)?;
-    let end = rest.iter().position(|byte| *byte == 0)?;
-    Some(String::from_utf8_lossy(rest.get(..end)?).into_owned())
+fn string_at(strings: &[u8], at: u64) -> Option<String> {
+    elf::string_at(strings, at).map(|text| String::from_utf8_lossy(text).into_owned())
 }
 
 /// A reader of DWARF.

@@ -8,19 +8,21 @@
 //! The bytes are untrusted: a field that points outside of the image is an error, and the unpacked size of an entry is limited
 //! before unpacking.
 
-use std::{borrow::Cow, error::Error, fmt, io::Read};
+use std::borrow::Cow;
+use std::error::Error;
+use std::fmt;
+use std::io::{Cursor, Read};
+
+use warpproof_ptx::elf::{self, Elf, ElfError, u16_at, u32_at, u64_at};
 
 /// The first word of a fat binary.
 const FATBIN: u32 = 0xBA55_ED50;
 /// The first word of an ELF file.
-const ELF: u32 = u32::from_le_bytes(*b"\x7fELF");
+const ELF: u32 = u32::from_le_bytes(elf::MAGIC);
 
 /// The size of a fat binary's header, and the minimum size of an entry's header.
 const FATBIN_HEADER: usize = 16;
 const ENTRY_HEADER: usize = 64;
-/// The size of the header of a 64-bit ELF file, and of one of its section headers.
-const ELF_HEADER: usize = 64;
-const SECTION_HEADER: usize = 64;
 
 /// Bits of an entry's flags.
 const LZ4: u64 = 1 << 13;
@@ -30,6 +32,7 @@ const FAMILY_ONLY: u64 = 1 << 21;
 
 /// Largest unpacked text of an entry. The largest modules of today's libraries have a few tens of megabytes.
 const MAX_TEXT: usize = 1 << 29;
+const MAX_DEBUG_TEXT: u64 = 1 << 29;
 /// Maximum compression ratio of an LZ4 block.
 const LZ4_RATIO: usize = 255;
 
@@ -130,7 +133,7 @@ impl Error for ImageError {}
 /// Among several entries, it chooses the highest architecture that the device can run, and among those the most specific one, as
 /// the CUDA driver does.
 pub fn ptx_of(image: &[u8], sm: u32) -> Result<String, ImageError> {
-    match word(image, 0) {
+    match u32_at(image, 0) {
         Some(FATBIN) => ptx_of_fatbin(image, sm),
         Some(ELF) => debug_ptx(image)?.ok_or(ImageError::MachineCodeOnly),
         _ => text(image).filter(|text| looks_like_ptx(text)).map(Cow::into_owned).ok_or(ImageError::Unknown),
@@ -140,28 +143,22 @@ pub fn ptx_of(image: &[u8], sm: u32) -> Result<String, ImageError> {
 /// The size of an image in bytes, determined from its first bytes; 64 bytes are enough for binary formats. PTX text ends at its
 /// NUL, if that is among the given bytes. `None` if the size is unknown.
 pub fn length_of(beginning: &[u8]) -> Option<usize> {
-    match word(beginning, 0) {
-        Some(FATBIN) => usize::from(half(beginning, 6)?).checked_add(size(beginning, 8)?),
-        Some(ELF) => {
-            let table = |offset: usize, entry: usize, count: usize| {
-                let bytes = usize::from(half(beginning, entry)?) * usize::from(half(beginning, count)?);
-                size(beginning, offset)?.checked_add(bytes)
-            };
-            // Program headers and section headers; ptxas writes one of these tables last.
-            Some(table(32, 54, 56)?.max(table(40, 58, 60)?).max(ELF_HEADER))
-        }
+    match u32_at(beginning, 0) {
+        Some(FATBIN) => usize::from(u16_at(beginning, 6)?).checked_add(size(beginning, 8)?),
+        // ptxas writes one of the tables of headers last.
+        Some(ELF) => usize::try_from(elf::Header::parse(beginning).ok()?.end()?).ok(),
         _ => beginning.iter().position(|&byte| byte == 0),
     }
 }
 
 /// The entries of a fat binary.
 pub fn entries(image: &[u8]) -> Result<Vec<Entry<'_>>, ImageError> {
-    if word(image, 0) != Some(FATBIN) {
+    if u32_at(image, 0) != Some(FATBIN) {
         return Err(ImageError::Unknown);
     }
     let cut = || ImageError::Damaged("the fat binary is shorter than its header states");
     let end = length_of(image).ok_or_else(cut)?;
-    let start = usize::from(half(image, 6).ok_or_else(cut)?);
+    let start = usize::from(u16_at(image, 6).ok_or_else(cut)?);
     if start < FATBIN_HEADER {
         return Err(ImageError::Damaged("the fat binary's header is too small"));
     }
@@ -230,20 +227,20 @@ impl Entry<'_> {
 /// The first entry of these bytes, and the remaining bytes.
 fn entry(bytes: &[u8]) -> Result<(Entry<'_>, &[u8]), ImageError> {
     let cut = || ImageError::Damaged("an entry points outside of the fat binary");
-    let kind = match half(bytes, 0).ok_or_else(cut)? {
+    let kind = match u16_at(bytes, 0).ok_or_else(cut)? {
         1 => Kind::Ptx,
         2 => Kind::MachineCode,
         other => Kind::Other(other),
     };
-    let header = word(bytes, 4).and_then(|size| usize::try_from(size).ok()).ok_or_else(cut)?;
+    let header = u32_at(bytes, 4).and_then(|size| usize::try_from(size).ok()).ok_or_else(cut)?;
     if header < ENTRY_HEADER {
         return Err(ImageError::Damaged("an entry's header is too small"));
     }
     let end = size(bytes, 8).and_then(|payload| header.checked_add(payload)).ok_or_else(cut)?;
     let stored = bytes.get(header..end).ok_or_else(cut)?;
-    let packed = word(bytes, 16).and_then(|size| usize::try_from(size).ok()).ok_or_else(cut)?;
-    let sm = word(bytes, 28).ok_or_else(cut)?;
-    let flags = long(bytes, 40).ok_or_else(cut)?;
+    let packed = u32_at(bytes, 16).and_then(|size| usize::try_from(size).ok()).ok_or_else(cut)?;
+    let sm = u32_at(bytes, 28).ok_or_else(cut)?;
+    let flags = u64_at(bytes, 40).ok_or_else(cut)?;
     let unpacked = size(bytes, 56).ok_or_else(cut)?;
 
     let packing = match flags {
@@ -290,39 +287,19 @@ fn ptx_of_fatbin(image: &[u8], sm: u32) -> Result<String, ImageError> {
 }
 
 /// The debug PTX of machine code, if any. Its lines end in NUL.
-fn debug_ptx(elf: &[u8]) -> Result<Option<String>, ImageError> {
-    let cut = || ImageError::Damaged("a section points outside of the ELF file");
-    let (class, order) = (elf.get(4), elf.get(5));
-    if class != Some(&2) || order != Some(&1) {
-        return Err(ImageError::Damaged("the ELF file is not 64-bit little-endian"));
-    }
-    let table = size(elf, 40).ok_or_else(cut)?;
-    let stride = usize::from(half(elf, 58).ok_or_else(cut)?);
-    let count = usize::from(half(elf, 60).ok_or_else(cut)?);
-    let names_at = usize::from(half(elf, 62).ok_or_else(cut)?);
-    if count == 0 {
-        return Ok(None);
-    }
-    if stride < SECTION_HEADER {
-        return Err(ImageError::Damaged("the ELF file's section headers are too small"));
-    }
-    let header = |index: usize| {
-        let start = index.checked_mul(stride)?.checked_add(table)?;
-        elf.get(start..start.checked_add(SECTION_HEADER)?)
-    };
-    let content = |header: &[u8]| {
-        let start = size(header, 24)?;
-        elf.get(start..start.checked_add(size(header, 32)?)?)
-    };
-    let names = header(names_at).and_then(content).ok_or_else(cut)?;
-    for index in 0..count {
-        let header = header(index).ok_or_else(cut)?;
-        let name = word(header, 0).and_then(|at| names.get(usize::try_from(at).ok()?..)).ok_or_else(cut)?;
-        if name.split(|&byte| byte == 0).next() != Some(DEBUG_PTX) {
+fn debug_ptx(code: &[u8]) -> Result<Option<String>, ImageError> {
+    let damaged = |error: ElfError| ImageError::Damaged(error.text());
+    let outside = || damaged(ElfError::Outside);
+    let mut reader = Cursor::new(code);
+    let elf = Elf::read(&mut reader, 0).map_err(damaged)?;
+    for section in &elf.sections {
+        if elf.name(section).ok_or_else(outside)? != DEBUG_PTX {
             continue;
         }
-        let bytes = content(header).ok_or_else(cut)?;
-        let text: Vec<u8> = bytes.iter().map(|&byte| if byte == 0 { b'\n' } else { byte }).collect();
+        let mut text = elf.contents(&mut reader, section, MAX_DEBUG_TEXT).ok_or_else(outside)?;
+        for byte in text.iter_mut().filter(|byte| **byte == 0) {
+            *byte = b'\n';
+        }
         let text = String::from_utf8(text).map_err(|_| ImageError::Damaged("its PTX is not valid UTF-8"))?;
         return Ok(looks_like_ptx(&text).then_some(text));
     }
@@ -340,24 +317,9 @@ fn looks_like_ptx(text: &str) -> bool {
     text.contains(".version")
 }
 
-/// Two bytes at an offset.
-fn half(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-/// Four bytes at an offset.
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-/// Eight bytes at an offset.
-fn long(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
 /// Eight bytes at an offset, as a size.
 fn size(bytes: &[u8], at: usize) -> Option<usize> {
-    usize::try_from(long(bytes, at)?).ok()
+    usize::try_from(u64_at(bytes, at)?).ok()
 }
 
 #[cfg(test)]
@@ -458,7 +420,7 @@ mod tests {
         for image in [PLAIN, LZ4, ZSTD, CUBIN, DEBUG_CUBIN] {
             for length in 0..image.len() {
                 let cut = &image[..length];
-                if word(image, 0) == Some(FATBIN) {
+                if u32_at(image, 0) == Some(FATBIN) {
                     assert!(ptx_of(cut, 89).is_err(), "{length}");
                 }
                 let _ = (ptx_of(cut, 89), length_of(cut));

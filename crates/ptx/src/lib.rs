@@ -49,6 +49,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod elf;
 mod erase;
 mod expr;
 mod lexer;

@@ -4,8 +4,13 @@
 //! 64-bit little-endian ELF files with section headers are understood; nothing is known about others.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
+
+use warpproof_ptx::elf::{
+    self, DYNAMIC, DYNAMIC_SYMBOLS, Elf, ElfError, NO_BITS, SYMBOL, SYMBOLS, Section, bytes_at,
+};
+use warpproof_ptx::elf::{u16_at, u32_at, u64_at};
 
 /// A function that every program with kernels calls before `main`, and that only the runtime defines.
 const REGISTER: &[u8] = b"__cudaRegisterFatBinary\0";
@@ -15,10 +20,6 @@ const PARTS: &[u8] = b"__nv_relfatbin";
 /// The first word of a fat binary.
 const FATBIN: u32 = 0xBA55_ED50;
 
-const SECTION: u64 = 64;
-const SYMBOL: usize = 24;
-const MAX_SECTIONS: u64 = 100_000;
-const MAX_NAMES: u64 = 1 << 24;
 /// Entries of the dynamic section, and the longest name in it.
 const MAX_DYNAMIC: u64 = 4096;
 const MAX_NAME: u64 = 4096;
@@ -30,10 +31,6 @@ const PACKED: u64 = 1 << 13 | 1 << 15;
 /// Machine code without functions is smaller than this.
 const LEAST_CODE: u64 = 2048;
 
-const SYMBOLS: u32 = 2;
-const DYNAMIC: u32 = 6;
-const NO_BITS: u32 = 8;
-const DYNAMIC_SYMBOLS: u32 = 11;
 const NEEDED: u64 = 1;
 const RPATH: u64 = 15;
 const RUNPATH: u64 = 29;
@@ -75,23 +72,14 @@ impl Executable {
             return Ok(None);
         }
         let origin = path.canonicalize()?;
-        let mut reader = Elf { file: BufReader::new(file) };
-        Ok(reader.executable(origin.parent().unwrap_or(Path::new("/"))))
+        let mut program = Program { file };
+        Ok(program.executable(origin.parent().unwrap_or(Path::new("/"))))
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Section {
-    name: u64,
-    kind: u32,
-    offset: u64,
-    size: u64,
-    link: u64,
-}
-
 #[derive(Debug)]
-struct Elf<R> {
-    file: BufReader<R>,
+struct Program<R> {
+    file: R,
 }
 
 /// Contents of the fat binaries of a section.
@@ -102,13 +90,9 @@ struct Tally {
     architectures: Vec<u32>,
 }
 
-impl<R: Read + Seek> Elf<R> {
+impl<R: Read + Seek> Program<R> {
     fn executable(&mut self, origin: &Path) -> Option<Executable> {
-        let header = self.bytes(0, 64)?;
-        if !header.starts_with(b"\x7fELF\x02\x01") {
-            return None;
-        }
-        let sections = self.sections(0, &header)?;
+        let elf = Elf::read(&mut self.file, 0).ok().filter(|elf| elf.names.is_some())?;
         let mut found = Executable {
             runtime: CudaRuntime::None,
             fat_binaries: 0,
@@ -117,14 +101,13 @@ impl<R: Read + Seek> Elf<R> {
             needed: Vec::new(),
             search: Vec::new(),
         };
-        if let Some((dynamic, names)) = with_link(&sections, DYNAMIC) {
+        if let Some((dynamic, names)) = elf.with_strings(DYNAMIC) {
             self.dynamic(dynamic, names, origin, &mut found);
         }
-        let names = self.names(0, &header, &sections)?;
         let mut budget = MAX_ENTRIES;
         let (mut whole, mut parts, mut complete) = (Tally::default(), Tally::default(), true);
-        for section in sections.iter().filter(|section| section.kind != NO_BITS) {
-            let read = match name_of(section, &names) {
+        for section in elf.sections.iter().filter(|section| section.kind != NO_BITS) {
+            let read = match elf.name(section).unwrap_or_default() {
                 WHOLE => self.fat_binaries(section, &mut budget, &mut whole),
                 PARTS => self.fat_binaries(section, &mut budget, &mut parts),
                 _ => continue,
@@ -140,19 +123,19 @@ impl<R: Read + Seek> Elf<R> {
         found.machine_code.append(&mut parts.architectures);
         found.machine_code.sort_unstable();
         found.machine_code.dedup();
-        found.runtime = self.runtime(&sections, &found);
+        found.runtime = self.runtime(&elf, &found);
         Some(found)
     }
 
     /// Where the runtime's functions are. The symbols are certain; a stripped program with kernels that needs no library of
     /// CUDA can only have them inside.
-    fn runtime(&mut self, sections: &[Section], found: &Executable) -> CudaRuntime {
+    fn runtime(&mut self, elf: &Elf, found: &Executable) -> CudaRuntime {
         let needs = |prefix: &str| found.needed.iter().any(|name| name.starts_with(prefix));
         if needs("libcudart.so") {
             return CudaRuntime::Shared;
         }
         let mut symbols = |kind| {
-            let (table, names) = with_link(sections, kind)?;
+            let (table, names) = elf.with_strings(kind)?;
             self.symbol(table, names, REGISTER)
         };
         match (symbols(SYMBOLS), symbols(DYNAMIC_SYMBOLS)) {
@@ -160,54 +143,25 @@ impl<R: Read + Seek> Elf<R> {
             (Some(false), _) | (_, Some(false)) => return CudaRuntime::Shared,
             (None, None) => {}
         }
-        let stripped = with_link(sections, SYMBOLS).is_none();
+        let stripped = elf.with_strings(SYMBOLS).is_none();
         if stripped && found.fat_binaries > 0 && !needs("libcuda.so") {
             return CudaRuntime::Static;
         }
         CudaRuntime::None
     }
 
-    /// The sections of the ELF file that begins at `base`. Their offsets are relative to it.
-    fn sections(&mut self, base: u64, header: &[u8]) -> Option<Vec<Section>> {
-        let table = number(header, 0x28, 8)?.checked_add(base)?;
-        let count = number(header, 0x3c, 2)?;
-        if table == base || number(header, 0x3a, 2)? != SECTION {
-            return None;
-        }
-        // A file with many sections has their number in the first.
-        let count = if count == 0 { number(&self.bytes(table, SECTION)?, 0x20, 8)? } else { count };
-        let bytes = self.bytes(table, count.min(MAX_SECTIONS).checked_mul(SECTION)?)?;
-        let section = |bytes: &[u8]| {
-            Some(Section {
-                name: number(bytes, 0, 4)?,
-                kind: u32::try_from(number(bytes, 4, 4)?).ok()?,
-                offset: number(bytes, 0x18, 8)?,
-                size: number(bytes, 0x20, 8)?,
-                link: number(bytes, 0x28, 4)?,
-            })
-        };
-        bytes.chunks_exact(usize::try_from(SECTION).ok()?).map(section).collect()
-    }
-
-    /// The names of those sections.
-    fn names(&mut self, base: u64, header: &[u8], sections: &[Section]) -> Option<Vec<u8>> {
-        let at = number(header, 0x3e, 2)?;
-        let at = if at == 0xffff { sections.first()?.link } else { at };
-        let names = *sections.get(usize::try_from(at).ok()?)?;
-        self.bytes(base.checked_add(names.offset)?, names.size.min(MAX_NAMES))
-    }
-
     /// Whether machine code has a function. nvcc adds machine code without any to every program that it links.
     fn has_functions(&mut self, base: u64, budget: &mut u64) -> Option<bool> {
-        let header = self.bytes(base, 64)?;
-        if !header.starts_with(b"\x7fELF\x02\x01") {
-            return Some(true);
-        }
-        let Some(sections) = self.sections(base, &header) else { return Some(true) };
-        let Some(names) = self.names(base, &header, &sections) else { return Some(true) };
-        let cost = sections.len().saturating_add(names.len() / 64);
+        let code = match Elf::read(&mut self.file, base) {
+            Ok(code) => code,
+            Err(ElfError::Cut) => return None,
+            Err(_) => return Some(true),
+        };
+        let Some(names) = &code.names else { return Some(true) };
+        let cost = code.sections.len().saturating_add(names.len() / 64);
         *budget = budget.checked_sub(u64::try_from(cost).ok()?)?;
-        Some(sections.iter().any(|section| name_of(section, &names).starts_with(b".text.")))
+        let mut named = code.sections.iter().filter_map(|section| code.name(section));
+        Some(named.any(|name| name.starts_with(b".text.")))
     }
 
     fn dynamic(
@@ -217,15 +171,15 @@ impl<R: Read + Seek> Elf<R> {
         origin: &Path,
         found: &mut Executable,
     ) -> Option<()> {
-        let entries = self.bytes(dynamic.offset, dynamic.size.min(MAX_DYNAMIC * 16))?;
+        let entries = bytes_at(&mut self.file, dynamic.offset, dynamic.size.min(MAX_DYNAMIC * 16))?;
         for entry in entries.chunks_exact(16) {
-            let tag = number(entry, 0, 8)?;
+            let tag = u64_at(entry, 0)?;
             if !matches!(tag, NEEDED | RPATH | RUNPATH) {
                 continue;
             }
-            let at = number(entry, 8, 8)?;
+            let at = u64_at(entry, 8)?;
             let longest = names.size.checked_sub(at)?.min(MAX_NAME);
-            let bytes = self.bytes(names.offset.checked_add(at)?, longest)?;
+            let bytes = bytes_at(&mut self.file, names.offset.checked_add(at)?, longest)?;
             let text = String::from_utf8_lossy(bytes.split(|byte| *byte == 0).next()?).into_owned();
             if tag == NEEDED {
                 found.needed.push(text);
@@ -245,11 +199,10 @@ impl<R: Read + Seek> Elf<R> {
         let chunk = u64::try_from(CHUNK / SYMBOL * SYMBOL).ok()?;
         let mut done = 0;
         while done < table.size {
-            let bytes = self.bytes(table.offset.checked_add(done)?, (table.size - done).min(chunk))?;
-            for symbol in bytes.chunks_exact(SYMBOL) {
-                if number(symbol, 0, 4)? == at {
-                    return Some(number(symbol, 6, 2)? != 0);
-                }
+            let bytes =
+                bytes_at(&mut self.file, table.offset.checked_add(done)?, (table.size - done).min(chunk))?;
+            if let Some(symbol) = elf::symbols(&bytes).find(|symbol| u64::from(symbol.name) == at) {
+                return Some(symbol.defined);
             }
             done += chunk;
         }
@@ -262,8 +215,11 @@ impl<R: Read + Seek> Elf<R> {
         let overlap = u64::try_from(wanted.len()).ok()?.saturating_sub(1);
         let mut done: u64 = 0;
         while done < section.size {
-            let bytes =
-                self.bytes(section.offset.checked_add(done)?, (section.size - done).min(chunk + overlap))?;
+            let bytes = bytes_at(
+                &mut self.file,
+                section.offset.checked_add(done)?,
+                (section.size - done).min(chunk + overlap),
+            )?;
             if let Some(at) = bytes.windows(wanted.len()).position(|window| window == wanted) {
                 return usize::try_from(done).ok()?.checked_add(at);
             }
@@ -278,37 +234,38 @@ impl<R: Read + Seek> Elf<R> {
         let mut at = section.offset;
         while at.checked_add(16)? <= end {
             *budget = budget.checked_sub(1)?;
-            let header = self.bytes(at, 16)?;
-            if number(&header, 0, 4)? != u64::from(FATBIN) {
+            let header = bytes_at(&mut self.file, at, 16)?;
+            if u32_at(&header, 0)? != FATBIN {
                 // Each fat binary is aligned; the gap is zero.
                 at += 8;
                 continue;
             }
-            let mut entry = at.checked_add(number(&header, 6, 2)?.max(16))?;
-            let after = entry.checked_add(number(&header, 8, 8)?)?.min(end);
+            let mut entry = at.checked_add(u64::from(u16_at(&header, 6)?).max(16))?;
+            let after = entry.checked_add(u64_at(&header, 8)?)?.min(end);
             let (mut ptx, mut machine_code) = (false, false);
             while entry.checked_add(64).is_some_and(|beyond| beyond <= after) {
                 *budget = budget.checked_sub(1)?;
-                let fields = self.bytes(entry, 64)?;
-                match number(&fields, 0, 2)? {
+                let fields = bytes_at(&mut self.file, entry, 64)?;
+                match u16_at(&fields, 0)? {
                     1 => ptx = true,
                     2 => {
-                        let payload = entry.checked_add(number(&fields, 4, 4)?)?;
-                        let packed = number(&fields, 40, 8)? & PACKED != 0;
+                        let payload = entry.checked_add(u64::from(u32_at(&fields, 4)?))?;
+                        let packed = u64_at(&fields, 40)? & PACKED != 0;
                         let functions = if packed {
-                            number(&fields, 56, 8)? > LEAST_CODE
+                            u64_at(&fields, 56)? > LEAST_CODE
                         } else {
                             self.has_functions(payload, budget)?
                         };
                         if functions {
                             machine_code = true;
-                            tally.architectures.push(u32::try_from(number(&fields, 28, 4)?).ok()?);
+                            tally.architectures.push(u32_at(&fields, 28)?);
                         }
                     }
                     _ => {}
                 }
-                entry =
-                    entry.checked_add(number(&fields, 4, 4)?.max(64))?.checked_add(number(&fields, 8, 8)?)?;
+                entry = entry
+                    .checked_add(u64::from(u32_at(&fields, 4)?).max(64))?
+                    .checked_add(u64_at(&fields, 8)?)?;
             }
             if ptx || machine_code {
                 tally.binaries += 1;
@@ -318,31 +275,6 @@ impl<R: Read + Seek> Elf<R> {
         }
         Some(())
     }
-
-    /// Bytes of the file; `None` if it ends before.
-    fn bytes(&mut self, at: u64, length: u64) -> Option<Vec<u8>> {
-        self.file.seek(SeekFrom::Start(at)).ok()?;
-        let mut bytes = Vec::new();
-        // Memory is used for what the file has, not for what a field claims.
-        (&mut self.file).take(length).read_to_end(&mut bytes).ok()?;
-        (u64::try_from(bytes.len()).ok()? == length).then_some(bytes)
-    }
-}
-
-fn name_of<'a>(section: &Section, names: &'a [u8]) -> &'a [u8] {
-    let rest = usize::try_from(section.name).ok().and_then(|at| names.get(at..)).unwrap_or_default();
-    rest.split(|byte| *byte == 0).next().unwrap_or_default()
-}
-
-/// The first section of a kind, and the one with its names.
-fn with_link(sections: &[Section], kind: u32) -> Option<(Section, Section)> {
-    let section = sections.iter().find(|section| section.kind == kind)?;
-    Some((*section, *sections.get(usize::try_from(section.link).ok()?)?))
-}
-
-fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
-    let bytes = bytes.get(at..at.checked_add(length)?)?;
-    Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
 #[cfg(test)]
@@ -412,7 +344,7 @@ mod tests {
     }
 
     fn read(file: &[u8]) -> Option<Executable> {
-        Elf { file: BufReader::new(Cursor::new(file)) }.executable(Path::new("/opt/app"))
+        Program { file: Cursor::new(file) }.executable(Path::new("/opt/app"))
     }
 
     const NAMES: &[u8] = b"\0libcudart.so.13\0$ORIGIN/../lib:/opt/lib\0x__cudaRegisterFatBinary\0";

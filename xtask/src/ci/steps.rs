@@ -321,14 +321,15 @@ pub(super) const STEPS: &[Step] = &[
     },
 ];
 
-/// A fuzz target keeps one core busy: those of the parser run one after the other beside that of the machine.
+/// A fuzz target keeps one core busy: those of `ptx` run one after the other beside that of the machine.
 fn fuzz_all() -> Result<(), String> {
     thread::scope(|scope| {
         let machine = scope.spawn(|| fuzz::run("execute", 2 * FUZZ_SECONDS));
-        let parser = fuzz::run("parse", FUZZ_SECONDS).and_then(|()| fuzz::run("roundtrip", FUZZ_SECONDS));
+        let texts =
+            ["parse", "roundtrip", "elf"].iter().try_for_each(|target| fuzz::run(target, FUZZ_SECONDS));
         let machine =
             machine.join().unwrap_or_else(|_| Err("the fuzz target of the machine was not run".to_owned()));
-        parser.and(machine)
+        texts.and(machine)
     })
 }
 
