@@ -7,23 +7,14 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::fs;
 use std::path::Path;
-use std::{env, fs};
 
 fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libcuda.so.1");
     println!("cargo::rerun-if-changed=data");
     println!("cargo::rerun-if-changed=src/api");
-    let mut done = BTreeSet::new();
-    for entry in fs::read_dir("src/api").into_iter().flatten().flatten() {
-        let text = fs::read_to_string(entry.path()).unwrap_or_default();
-        for block in text.split("api! {").flat_map(|block| block.split("plain! {")).skip(1) {
-            // `fn name | name | name => (arguments) {…}`, with a comment before it.
-            let Some((_, after)) = block.split_once("\n    fn ") else { continue };
-            let names = after.split("=>").next().unwrap_or_default();
-            done.extend(names.split('|').map(|name| name.trim().to_owned()));
-        }
-    }
+    let done = warpproof_stubs::implemented(Path::new("src/api"), &["api", "plain"]);
     let mut text = String::from("// Written by build.rs from data/.\n");
     let mut missing = BTreeSet::new();
     for major in ["12", "13"] {
@@ -32,7 +23,7 @@ fn main() {
             text,
             "/// The functions of version {major}, and the symbol of each.\npub static FUNCTIONS_{major}: &[(&str, &str)] = &["
         );
-        for name in listed.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        for name in warpproof_stubs::listed(&listed) {
             let own = format!("{name}_in{major}");
             let symbol = if done.contains(&own) { own } else { name.to_owned() };
             if !done.contains(&symbol) {
@@ -43,13 +34,7 @@ fn main() {
         text.push_str("];\n");
     }
     for name in missing {
-        let _ = writeln!(
-            text,
-            "/// Not supported.\n#[unsafe(export_name = \"warpproof_{name}\")]\npub extern \"C\" fn {name}() -> u32 {{ crate::api::unsupported(\"{name}\") }}"
-        );
+        text.push_str(&warpproof_stubs::stub(&name, &format!("export_name = \"warpproof_{name}\"")));
     }
-    let out = env::var("OUT_DIR").unwrap_or_default();
-    if let Err(error) = fs::write(Path::new(&out).join("symbols.rs"), text) {
-        println!("cargo::error=cannot write the list of functions: {error}");
-    }
+    warpproof_stubs::write(&text);
 }

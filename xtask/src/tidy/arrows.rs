@@ -6,6 +6,7 @@ use super::File;
 const MAY_USE: &[(&str, &[&str])] = &[
     ("ptx", &[]),
     ("embed", &[]),
+    ("stubs", &[]),
     ("sandbox", &[]),
     ("toolchain", &["ptx", "sandbox"]),
     ("sim", &["ptx"]),
@@ -13,8 +14,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("launch", &["sim"]),
     ("tolerance", &["sim"]),
     ("model", &["ptx", "sim"]),
-    ("driver", &["ptx", "sim", "diagnostic", "model"]),
-    ("runtime", &["driver", "toolchain"]),
+    ("driver", &["ptx", "sim", "diagnostic", "model", "stubs"]),
+    ("runtime", &["driver", "toolchain", "stubs"]),
     ("gpu", &["launch"]),
     ("speed", &["sim", "launch"]),
     ("kernels", &["ptx", "toolchain", "sim", "launch", "tolerance", "model"]),

@@ -78,18 +78,25 @@ thread_local! {
     static ASYNC: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs the body of an API function. A panic becomes `CUDA_ERROR_UNKNOWN` and does not unwind into C.
+/// Runs the body of an API function.
 fn call(name: &str, body: impl FnOnce() -> Answer) -> u32 {
     ASYNC.set(name.contains("Async"));
-    PER_THREAD.set(name.ends_with("_ptsz") || name.ends_with("_ptds"));
+    PER_THREAD.set(is_per_thread(name));
+    code_of(|| body().inspect_err(|Error(code)| crate::unread::call_failed(*code)))
+}
+
+/// The error code that a body returns, or 0. A panic becomes `CUDA_ERROR_UNKNOWN` and does not unwind into C.
+pub fn code_of(body: impl FnOnce() -> Answer) -> u32 {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => 0,
-        Ok(Err(Error(code))) => {
-            crate::unread::call_failed(code);
-            code
-        }
+        Ok(Err(Error(code))) => code,
         Err(_) => Error::UNKNOWN.0,
     }
+}
+
+/// Whether a function is a variant for the per-thread default stream.
+pub fn is_per_thread(name: &str) -> bool {
+    name.ends_with("_ptsz") || name.ends_with("_ptds")
 }
 
 /// Reports a call of an unsupported function.
@@ -101,7 +108,7 @@ fn unsupported(name: &str) -> u32 {
 }
 
 /// A handle as a number.
-fn number(handle: Handle) -> u64 {
+pub fn number(handle: Handle) -> u64 {
     u64::try_from(handle.addr()).unwrap_or(0)
 }
 
@@ -111,7 +118,7 @@ fn address(pointer: *const c_void) -> u64 {
 }
 
 /// A number as a handle.
-fn handle(number: u64) -> Handle {
+pub fn handle(number: u64) -> Handle {
     std::ptr::without_provenance_mut(usize::try_from(number).unwrap_or(0))
 }
 

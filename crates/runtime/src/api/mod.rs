@@ -88,12 +88,11 @@ pub use version::*;
 
 use std::cell::Cell;
 use std::ffi::c_int;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use warpproof_driver::abi::{Answer, Error, Handle};
-use warpproof_driver::api::{In, Out};
+use warpproof_driver::api::{In, Out, code_of, handle, is_per_thread, number};
 use warpproof_driver::context::top;
 use warpproof_driver::driver::driver;
 
@@ -122,15 +121,11 @@ fn thread() -> u64 {
     THREAD.get()
 }
 
-/// Runs the body of a function. A panic becomes `cudaErrorUnknown` and does not unwind into C.
+/// Runs the body of a function.
 fn call(name: &str, body: impl FnOnce() -> Answer) -> u32 {
     let name = name.trim_end_matches("_in12").trim_end_matches("_in13");
-    PER_THREAD.set(name.ends_with("_ptsz") || name.ends_with("_ptds"));
-    let code = match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(())) => 0,
-        Ok(Err(Error(code))) => code,
-        Err(_) => Error::UNKNOWN.0,
-    };
+    PER_THREAD.set(is_per_thread(name));
+    let code = code_of(body);
     if code != 0 && code != NOT_READY {
         LAST.set(code);
     }
@@ -160,16 +155,6 @@ fn out<T>(variable: &mut T) -> Out<T> {
 fn input<T>(variable: &T) -> In<T> {
     // SAFETY: the variable is valid for reads; callers use the pointer only for calls during which the variable exists.
     unsafe { In::new(variable) }
-}
-
-/// A handle as a number.
-fn number(handle: Handle) -> u64 {
-    u64::try_from(handle.addr()).unwrap_or(0)
-}
-
-/// A number as a handle.
-fn handle(number: u64) -> Handle {
-    std::ptr::without_provenance_mut(usize::try_from(number).unwrap_or(0))
 }
 
 /// The stream that the program means: null is the default stream of the call's kind.
