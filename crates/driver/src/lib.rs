@@ -1,8 +1,8 @@
-//! The CUDA driver API over the software GPU: a `libcuda.so.1` for machines without a GPU.
+//! The CUDA driver API over the software GPU, for machines without a GPU.
 //!
-//! CUDA programs find their GPU through this library's name. If this library is loaded instead of NVIDIA's, the program runs
-//! unchanged: every launch runs on the software GPU and, by default, under its checks. Findings go to stderr and to the report of
-//! `warpproof exec`.
+//! CUDA programs find their GPU through the name `libcuda.so.1`, which the shared library of `warpproof-runtime` has; it exports
+//! the functions of this crate. If it is loaded instead of NVIDIA's, the program runs unchanged: every launch runs on the software
+//! GPU and, by default, under its checks. Findings go to stderr and to the report of `warpproof exec`.
 //!
 //! From the outside in: [`api`] is the C interface, one function per symbol, and only converts pointers into values; [`driver`] is
 //! the state of the process behind one lock, and is safe code: contexts, modules, memory, streams, events, graphs; `work` is what
