@@ -90,16 +90,16 @@ class Request:
     input: str
     output: str
     scales: str
-    causal: bool
-    lengths_on_device: bool
-    lse: bool
     softmax_scale: float
-    smooth_keys: bool
+    causal: bool = False
+    lengths_on_device: bool = False
+    lse: bool = False
+    smooth_keys: bool = False
     #: Keys before and after a query's own place; -1: all.
-    window: tuple[int, int]
-    softcap: float
-    sinks: bool
-    alibi: bool
+    window: tuple[int, int] = (-1, -1)
+    softcap: float = 0.0
+    sinks: bool = False
+    alibi: bool = False
     page_size: int = 0
 
 

@@ -408,7 +408,6 @@ def _attention(
         output=out_dtype,
         scales=scales,
         causal=causal,
-        lengths_on_device=False,
         lse=return_lse,
         softmax_scale=scale,
         smooth_keys=smooth_keys and values and not (softcap or sinks.numel()),
@@ -585,11 +584,6 @@ def _paged(
         lengths_on_device=True,
         lse=True,
         softmax_scale=scale,
-        smooth_keys=False,
-        window=(-1, -1),
-        softcap=0.0,
-        sinks=False,
-        alibi=False,
         page_size=page_size,
     )
     out, lse = _outputs(q, q.dtype, (batch, q.shape[1], max_seqlen_q))
