@@ -21,6 +21,30 @@ pub struct AttentionOperator {
     pub causal: bool,
     /// Factor of the scores; `None`: 1/√D.
     pub softmax_scale: Option<f64>,
+    /// The other options.
+    #[serde(flatten)]
+    pub variant: AttentionVariant,
+}
+
+/// What a shape of an attention task sets: options that differ from the task's, and lengths of sequences.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct AttentionShape {
+    /// As [`AttentionOperator::causal`].
+    pub causal: Option<bool>,
+    /// As [`AttentionOperator::variant`].
+    #[serde(flatten)]
+    pub variant: AttentionVariant,
+    /// Queries of each sequence, if they differ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seqlens_q: Option<At<Vec<u64>>>,
+    /// Keys of each sequence, if they differ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seqlens_k: Option<At<Vec<u64>>>,
+}
+
+/// Options that a task sets for all shapes, and a shape for itself. Only those that are set are part of hashes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct AttentionVariant {
     /// Keys that a query sees before and after its own place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window_size: Option<WindowSize>,
@@ -36,34 +60,6 @@ pub struct AttentionOperator {
     /// The format of O: `f16` or `bf16`; `None`: `f16`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_dtype: Option<At<String>>,
-}
-
-/// What a shape of an attention task sets: options that differ from the task's, and lengths of sequences.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct AttentionShape {
-    /// As [`AttentionOperator::causal`].
-    pub causal: Option<bool>,
-    /// As [`AttentionOperator::window_size`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub window_size: Option<WindowSize>,
-    /// As [`AttentionOperator::softcap`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub softcap: Option<f64>,
-    /// As [`AttentionOperator::sinks`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sinks: Option<bool>,
-    /// As [`AttentionOperator::alibi`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub alibi: Option<bool>,
-    /// As [`AttentionOperator::output_dtype`].
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub output_dtype: Option<At<String>>,
-    /// Queries of each sequence, if they differ.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seqlens_q: Option<At<Vec<u64>>>,
-    /// Keys of each sequence, if they differ.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seqlens_k: Option<At<Vec<u64>>>,
 }
 
 /// Keys that a query sees before and after its own place; `None`: all.
@@ -151,24 +147,26 @@ pub(super) fn operator(file: &mut File<'_>, section: &mut Section<'_, '_>) -> At
     AttentionOperator {
         causal: section.flag(file, "causal").unwrap_or(false),
         softmax_scale: section.real(file, "softmax_scale").map(|scale| scale.value),
-        window_size: window_size(file, section),
-        softcap: softcap(file, section),
-        sinks: section.flag(file, "sinks"),
-        alibi: section.flag(file, "alibi"),
-        output_dtype: word(file, section, "output_dtype", &["f16", "bf16"]),
+        variant: variant(file, section),
     }
 }
 
 pub(super) fn shape(file: &mut File<'_>, section: &mut Section<'_, '_>) -> AttentionShape {
     AttentionShape {
         causal: section.flag(file, "causal"),
+        variant: variant(file, section),
+        seqlens_q: seqlens(file, section, "seqlens_q"),
+        seqlens_k: seqlens(file, section, "seqlens_k"),
+    }
+}
+
+fn variant(file: &mut File<'_>, section: &mut Section<'_, '_>) -> AttentionVariant {
+    AttentionVariant {
         window_size: window_size(file, section),
         softcap: softcap(file, section),
         sinks: section.flag(file, "sinks"),
         alibi: section.flag(file, "alibi"),
         output_dtype: word(file, section, "output_dtype", &["f16", "bf16"]),
-        seqlens_q: seqlens(file, section, "seqlens_q"),
-        seqlens_k: seqlens(file, section, "seqlens_k"),
     }
 }
 
@@ -324,24 +322,20 @@ impl AttentionOperator {
         AttentionOperator {
             causal: own.causal.unwrap_or(self.causal),
             softmax_scale: self.softmax_scale,
-            window_size: own.window_size.or(self.window_size),
-            softcap: own.softcap.or(self.softcap),
-            sinks: own.sinks.or(self.sinks),
-            alibi: own.alibi.or(self.alibi),
-            output_dtype: own.output_dtype.clone().or_else(|| self.output_dtype.clone()),
+            variant: own.variant.or(&self.variant),
         }
     }
 
     /// The window, without limits if there is none.
     pub fn window(&self) -> Window {
-        let WindowSize(left, right) = self.window_size.unwrap_or(WindowSize(None, None));
+        let WindowSize(left, right) = self.variant.window_size.unwrap_or(WindowSize(None, None));
         let keys = |side: Option<u64>| side.map(|keys| usize::try_from(keys).unwrap_or(usize::MAX));
         Window { left: keys(left), right: keys(right) }
     }
 
     /// The cap of the scores, if there is one.
     pub fn cap(&self) -> Option<f64> {
-        self.softcap.filter(|cap| *cap > 0.0)
+        self.variant.softcap.filter(|cap| *cap > 0.0)
     }
 
     /// The options beyond a mask and a factor, by their keys.
@@ -349,12 +343,25 @@ impl AttentionOperator {
         [
             ("window_size", self.window() != Window::default()),
             ("softcap", self.cap().is_some()),
-            ("sinks", self.sinks == Some(true)),
-            ("alibi", self.alibi == Some(true)),
+            ("sinks", self.variant.sinks == Some(true)),
+            ("alibi", self.variant.alibi == Some(true)),
         ]
         .into_iter()
         .filter_map(|(key, set)| set.then_some(key))
         .collect()
+    }
+}
+
+impl AttentionVariant {
+    /// These options, and for those that are not set the others.
+    fn or(&self, others: &AttentionVariant) -> AttentionVariant {
+        AttentionVariant {
+            window_size: self.window_size.or(others.window_size),
+            softcap: self.softcap.or(others.softcap),
+            sinks: self.sinks.or(others.sinks),
+            alibi: self.alibi.or(others.alibi),
+            output_dtype: self.output_dtype.clone().or_else(|| others.output_dtype.clone()),
+        }
     }
 }
 
@@ -399,7 +406,7 @@ impl Task {
         }
         let format = format(options).or_else(|| known.and_then(|rung| rung.formats.first().copied()));
         let toggles = candidate.toggles.iter().map(|(name, value)| (name.clone(), value.value == "1"));
-        let bf16 = operator.output_dtype.as_ref().is_some_and(|dtype| dtype.value == "bf16");
+        let bf16 = operator.variant.output_dtype.as_ref().is_some_and(|dtype| dtype.value == "bf16");
         let bshd = options.layout.as_ref().is_some_and(|layout| layout.value == "bshd");
         let request = Request {
             mask: if operator.causal { Mask::Causal } else { Mask::Full },
@@ -411,8 +418,8 @@ impl Task {
             lse: options.lse || rung.value == UNSMOOTH,
             softmax_scale: operator.softmax_scale,
             softcap: operator.cap(),
-            sinks: operator.sinks == Some(true),
-            alibi: operator.alibi == Some(true),
+            sinks: operator.variant.sinks == Some(true),
+            alibi: operator.variant.alibi == Some(true),
             page_size: options
                 .page_size
                 .as_ref()

@@ -25,7 +25,8 @@ pub mod expr;
 
 pub use accumulate::Accumulate;
 pub use attention::{
-    AttentionOperator, AttentionOptions, AttentionShape, AttentionWork, WindowSize, shape_of,
+    AttentionOperator, AttentionOptions, AttentionShape, AttentionVariant, AttentionWork, WindowSize,
+    shape_of,
 };
 pub use hash::{Identity, Incompatible, Part};
 pub use model::{

@@ -224,6 +224,30 @@ fn every_option_of_attention_is_part_of_the_hash_and_of_the_work() {
     assert_eq!(operator.on(&sizes[1]).extended(), ["window_size", "softcap"]);
 }
 
+/// Ledgers have these hashes: results would no longer be found under others.
+#[test]
+fn the_hashes_of_options_of_attention_stay() {
+    let all = "[reference]\nsoftmax_scale = 0.5\nwindow_size = [5, -1]\nsoftcap = 9.0\nsinks = true\nalibi = false\noutput_dtype = \"bf16\"\n";
+    let hashes = |text: &str| {
+        let task = parse(text);
+        let candidate = task.candidates.first().unwrap();
+        let all = [
+            task.hash(),
+            task.part_hash(Part::Shapes),
+            task.part_hash(Part::Reference),
+            task.stage_hash(Stage::Correct, candidate),
+        ];
+        all.map(|hash| hash.get(..16).unwrap().to_owned())
+    };
+    assert_eq!(
+        [hashes(OPTIONS), hashes(&OPTIONS.replace("[reference]\n", all))],
+        [
+            ["b4fb526f54a31590", "709bf1283fdc315e", "856132e45546774e", "d3872c731530c075"],
+            ["403c6145ce1e59f1", "709bf1283fdc315e", "8a334fe122b84613", "27ece8ad85bde91d"],
+        ]
+    );
+}
+
 #[test]
 fn what_a_toggle_is_written_like_is_shown() {
     let with = |toggles: &str| problems(&format!("[[candidate]]\nname = \"a\"\n{toggles}\n"));
