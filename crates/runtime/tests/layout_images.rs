@@ -4,19 +4,13 @@
 mod bench;
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::mem::{offset_of, size_of};
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
+use bench::data;
 use warpproof_cuda::api::{ChildNode, CopyNode, KernelNode13, NodeParams};
 use warpproof_cuda::descriptor::{ChannelDescriptor, Resource, Resource13, TextureReading, View, View13};
 use warpproof_driver::abi::{AllocationNode, HostNode, KernelNode, SetNode};
 use warpproof_driver::api::{Instantiation, UpdateResult};
-
-fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
-}
 
 fn read(text: &str) -> BTreeMap<String, usize> {
     let line = |line: &str| {
@@ -170,18 +164,10 @@ fn images_and_nodes_have_the_layout_of_the_headers() {
 
 #[test]
 fn the_files_are_those_of_the_headers() {
-    let Some(folders) = bench::headers() else { return };
-    for folder in &folders {
-        let place = tempfile::tempdir().expect("a directory");
-        let program = place.path().join("layout");
-        let mut compiler = Command::new("cc");
-        compiler.arg(data("layout-images.c")).arg("-o").arg(&program).arg("-I").arg(folder);
-        // The directory with the compiler's own headers is one of the others.
-        let others = folders.iter().flat_map(|other| [OsStr::new("-I"), other.as_os_str()]);
-        assert!(compiler.args(others).status().expect("a C compiler").success(), "{}", folder.display());
-        let output = Command::new(&program).output().expect("the program runs");
-        let theirs = read(&String::from_utf8_lossy(&output.stdout));
-        let text = std::fs::read_to_string(data(&format!("layout-images-{}.txt", theirs["major"])));
-        assert_eq!(theirs, read(&text.expect("the file")), "{}", folder.display());
+    for printed in bench::printed_with_headers("layout-images.c") {
+        let theirs = read(&printed);
+        let major = theirs["major"];
+        let text = std::fs::read_to_string(data(&format!("layout-images-{major}.txt"))).expect("the file");
+        assert_eq!(theirs, read(&text), "version {major}");
     }
 }

@@ -2,15 +2,13 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::{In, Out, address, driver, handle, idle, number, submit};
+use super::copy::{NULL, line, on_device, on_host};
+use super::{In, Out, driver, handle, idle, number};
 use crate::abi::{Answer, Error, Handle};
 use crate::array::{
     Array3dDescriptor, ArrayDescriptor, ResourceDescriptor, TextureDescriptor, ViewDescriptor,
 };
-use crate::memory::{End, Memcpy, Side};
-use crate::work::Work;
-
-const NULL: Handle = std::ptr::null_mut();
+use crate::memory::End;
 
 /// Reports what of a function is not supported, if that is its answer.
 fn known<T>(name: &str, answer: Answer<T>) -> Answer<T> {
@@ -172,55 +170,51 @@ fn row(array: Handle, offset: usize, bytes: usize) -> Answer<End> {
     driver().array_end(number(array), [offset, 0, 0], [bytes, 1, 1])
 }
 
-fn line(to: End, from: End, bytes: usize) -> Work {
-    Work::Copy(Memcpy { from, to, width: bytes, height: 1, depth: 1 })
-}
-
 api! {
     /// Copies from device memory to the first row of an array.
     fn cuMemcpyDtoA_v2 | cuMemcpyDtoA_v2_ptds => (to: Handle, offset: usize, from: u64, bytes: usize) {
-        submit(NULL, line(row(to, offset, bytes)?, End::line(Side::Device, from), bytes))
+        line(NULL, row(to, offset, bytes)?, on_device(from), bytes)
     }
 }
 
 api! {
     /// Copies from the first row of an array to device memory.
     fn cuMemcpyAtoD_v2 | cuMemcpyAtoD_v2_ptds => (to: u64, from: Handle, offset: usize, bytes: usize) {
-        submit(NULL, line(End::line(Side::Device, to), row(from, offset, bytes)?, bytes))
+        line(NULL, on_device(to), row(from, offset, bytes)?, bytes)
     }
 }
 
 api! {
     /// Copies from host memory to the first row of an array.
     fn cuMemcpyHtoA_v2 | cuMemcpyHtoA_v2_ptds => (to: Handle, offset: usize, from: *const c_void, bytes: usize) {
-        submit(NULL, line(row(to, offset, bytes)?, End::line(Side::Host, address(from)), bytes))
+        line(NULL, row(to, offset, bytes)?, on_host(from), bytes)
     }
 }
 
 api! {
     /// Copies from host memory to the first row of an array, in stream order.
     fn cuMemcpyHtoAAsync_v2 | cuMemcpyHtoAAsync_v2_ptsz => (to: Handle, offset: usize, from: *const c_void, bytes: usize, stream: Handle) {
-        submit(stream, line(row(to, offset, bytes)?, End::line(Side::Host, address(from)), bytes))
+        line(stream, row(to, offset, bytes)?, on_host(from), bytes)
     }
 }
 
 api! {
     /// Copies from the first row of an array to host memory.
     fn cuMemcpyAtoH_v2 | cuMemcpyAtoH_v2_ptds => (to: *mut c_void, from: Handle, offset: usize, bytes: usize) {
-        submit(NULL, line(End::line(Side::Host, address(to)), row(from, offset, bytes)?, bytes))
+        line(NULL, on_host(to), row(from, offset, bytes)?, bytes)
     }
 }
 
 api! {
     /// Copies from the first row of an array to host memory, in stream order.
     fn cuMemcpyAtoHAsync_v2 | cuMemcpyAtoHAsync_v2_ptsz => (to: *mut c_void, from: Handle, offset: usize, bytes: usize, stream: Handle) {
-        submit(stream, line(End::line(Side::Host, address(to)), row(from, offset, bytes)?, bytes))
+        line(stream, on_host(to), row(from, offset, bytes)?, bytes)
     }
 }
 
 api! {
     /// Copies between the first rows of two arrays.
     fn cuMemcpyAtoA_v2 | cuMemcpyAtoA_v2_ptds => (to: Handle, to_offset: usize, from: Handle, from_offset: usize, bytes: usize) {
-        submit(NULL, line(row(to, to_offset, bytes)?, row(from, from_offset, bytes)?, bytes))
+        line(NULL, row(to, to_offset, bytes)?, row(from, from_offset, bytes)?, bytes)
     }
 }

@@ -7,24 +7,34 @@ use crate::abi::{Answer, Copy2d, Copy3d, Error, Handle};
 use crate::memory::{End, Memcpy, Memset, Side, wide};
 use crate::work::Work;
 
-/// A copy of one row.
-fn line(to: End, from: End, bytes: usize) -> Work {
-    Work::Copy(Memcpy { from, to, width: bytes, height: 1, depth: 1 })
+/// Copies one row.
+pub(super) fn line(stream: Handle, to: End, from: End, bytes: usize) -> Answer {
+    submit(stream, Work::Copy(Memcpy { from, to, width: bytes, height: 1, depth: 1 }))
 }
 
-const NULL: Handle = std::ptr::null_mut();
+/// A row of device memory.
+pub(super) fn on_device(address: u64) -> End {
+    End::line(Side::Device, address)
+}
+
+/// A row of the program's memory.
+pub(super) fn on_host(pointer: *const c_void) -> End {
+    End::line(Side::Host, address(pointer))
+}
+
+pub(super) const NULL: Handle = std::ptr::null_mut();
 
 api! {
     /// Copies between any two memories.
     fn cuMemcpy | cuMemcpy_ptds => (to: u64, from: u64, bytes: usize) {
-        submit(NULL, line(End::line(Side::Either, to), End::line(Side::Either, from), bytes))
+        line(NULL, End::line(Side::Either, to), End::line(Side::Either, from), bytes)
     }
 }
 
 api! {
     /// Copies between any two memories, in stream order.
     fn cuMemcpyAsync | cuMemcpyAsync_ptsz => (to: u64, from: u64, bytes: usize, stream: Handle) {
-        submit(stream, line(End::line(Side::Either, to), End::line(Side::Either, from), bytes))
+        line(stream, End::line(Side::Either, to), End::line(Side::Either, from), bytes)
     }
 }
 
@@ -38,7 +48,7 @@ api! {
     /// Copies from one context to another.
     fn cuMemcpyPeer | cuMemcpyPeer_ptds => (to: u64, to_context: Handle, from: u64, from_context: Handle, bytes: usize) {
         exist([to_context, from_context])?;
-        submit(NULL, line(End::line(Side::Device, to), End::line(Side::Device, from), bytes))
+        line(NULL, on_device(to), on_device(from), bytes)
     }
 }
 
@@ -46,49 +56,49 @@ api! {
     /// Copies from one context to another, in stream order.
     fn cuMemcpyPeerAsync | cuMemcpyPeerAsync_ptsz => (to: u64, to_context: Handle, from: u64, from_context: Handle, bytes: usize, stream: Handle) {
         exist([to_context, from_context])?;
-        submit(stream, line(End::line(Side::Device, to), End::line(Side::Device, from), bytes))
+        line(stream, on_device(to), on_device(from), bytes)
     }
 }
 
 api! {
     /// Copies from host to device.
     fn cuMemcpyHtoD_v2 | cuMemcpyHtoD_v2_ptds => (to: u64, from: *const c_void, bytes: usize) {
-        submit(NULL, line(End::line(Side::Device, to), End::line(Side::Host, address(from)), bytes))
+        line(NULL, on_device(to), on_host(from), bytes)
     }
 }
 
 api! {
     /// Copies from host to device, in stream order.
     fn cuMemcpyHtoDAsync_v2 | cuMemcpyHtoDAsync_v2_ptsz => (to: u64, from: *const c_void, bytes: usize, stream: Handle) {
-        submit(stream, line(End::line(Side::Device, to), End::line(Side::Host, address(from)), bytes))
+        line(stream, on_device(to), on_host(from), bytes)
     }
 }
 
 api! {
     /// Copies from device to host.
     fn cuMemcpyDtoH_v2 | cuMemcpyDtoH_v2_ptds => (to: *mut c_void, from: u64, bytes: usize) {
-        submit(NULL, line(End::line(Side::Host, address(to)), End::line(Side::Device, from), bytes))
+        line(NULL, on_host(to), on_device(from), bytes)
     }
 }
 
 api! {
     /// Copies from device to host, in stream order.
     fn cuMemcpyDtoHAsync_v2 | cuMemcpyDtoHAsync_v2_ptsz => (to: *mut c_void, from: u64, bytes: usize, stream: Handle) {
-        submit(stream, line(End::line(Side::Host, address(to)), End::line(Side::Device, from), bytes))
+        line(stream, on_host(to), on_device(from), bytes)
     }
 }
 
 api! {
     /// Copies within device memory.
     fn cuMemcpyDtoD_v2 | cuMemcpyDtoD_v2_ptds => (to: u64, from: u64, bytes: usize) {
-        submit(NULL, line(End::line(Side::Device, to), End::line(Side::Device, from), bytes))
+        line(NULL, on_device(to), on_device(from), bytes)
     }
 }
 
 api! {
     /// Copies within device memory, in stream order.
     fn cuMemcpyDtoDAsync_v2 | cuMemcpyDtoDAsync_v2_ptsz => (to: u64, from: u64, bytes: usize, stream: Handle) {
-        submit(stream, line(End::line(Side::Device, to), End::line(Side::Device, from), bytes))
+        line(stream, on_device(to), on_device(from), bytes)
     }
 }
 

@@ -69,12 +69,31 @@ fn installed() -> Option<Nvcc> {
     }
 }
 
-/// The directories of the headers of both versions, or `None` if a test must be skipped.
-pub(crate) fn headers() -> Option<Vec<PathBuf>> {
+/// A file of the tests.
+pub(crate) fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+/// What a C program prints if it is compiled with the headers of each version; nothing if a test must be skipped.
+pub(crate) fn printed_with_headers(name: &str) -> Vec<String> {
+    let Some(nvcc) = installed() else { return Vec::new() };
     // …/cu13/bin/nvcc
-    let program = installed()?.program;
-    let root = program.parent()?.parent()?;
-    Some(vec![root.join("include"), root.parent()?.join("cuda_runtime/include")])
+    let root = nvcc.program.parent().and_then(Path::parent).expect("a directory of directories");
+    let other = root.parent().expect("a directory").join("cuda_runtime/include");
+    let folders = [root.join("include"), other];
+    let print = |folder: &PathBuf| {
+        let place = tempfile::tempdir().expect("a directory");
+        let program = place.path().join("program");
+        let mut compiler = Command::new("cc");
+        compiler.arg(data(name)).arg("-o").arg(&program);
+        // The directory with the compiler's own headers is one of the others.
+        for folder in std::iter::once(folder).chain(&folders) {
+            compiler.arg("-I").arg(folder);
+        }
+        assert!(compiler.status().expect("a C compiler").success(), "{}", folder.display());
+        text(&Command::new(&program).output().expect("the program runs").stdout)
+    };
+    folders.iter().map(print).collect()
 }
 
 /// Compiles a CUDA program; `None` if a test must be skipped.
