@@ -56,15 +56,18 @@ pub(super) fn find() -> Result<PathBuf, Box<Report>> {
 /// Writes the library to the cache, under a name derived from its content, unless it exists.
 fn unpack(library: &[u8], cache: &Path) -> io::Result<PathBuf> {
     let folder = cache.join("driver").join(blake3::hash(library).to_hex().as_str());
-    let place = folder.join(FILE);
-    if fs::read(&place).is_ok_and(|known| known == library) {
-        return Ok(place);
-    }
     fs::create_dir_all(&folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(&folder)?;
-    file.write_all(library)?;
-    // Rename atomically, so that other processes never see a partial file.
-    file.persist(&place).map_err(|error| error.error)?;
+    place(&folder, FILE, library)
+}
+
+/// Writes a file unless it has these bytes. It is renamed into its place, so that other processes never see a part of it.
+fn place(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+    let place = folder.join(name);
+    if !fs::read(&place).is_ok_and(|known| known == bytes) {
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(bytes)?;
+        file.persist(&place).map_err(|error| error.error)?;
+    }
     Ok(place)
 }
 
@@ -86,13 +89,7 @@ pub(super) fn link(folder: &Path, library: &Path) -> io::Result<()> {
     // The CUDA runtime: its functions are in the same library.
     for shim in warpproof_cuda::shim::ALL {
         let Some(machine) = warpproof_cuda::shim::Machine::own() else { break };
-        let (bytes, place) = (warpproof_cuda::shim::write(&shim, machine), folder.join(shim.name));
-        if fs::read(&place).is_ok_and(|known| known == bytes) {
-            continue;
-        }
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(&bytes)?;
-        file.persist(&place).map_err(|error| error.error)?;
+        place(folder, shim.name, &warpproof_cuda::shim::write(&shim, machine))?;
     }
     Ok(())
 }
