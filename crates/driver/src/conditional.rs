@@ -137,7 +137,8 @@ impl Driver {
     /// The variables of a graph and of the graphs inside it, each with its value at the start of a launch.
     pub fn conditions_of(&self, graph: u64) -> Vec<(u64, Option<u32>)> {
         let Some(graph) = self.graphs.get(&graph) else { return Vec::new() };
-        let mut found: Vec<(u64, Option<u32>)> = graph.conditions.iter().map(|(at, value)| (*at, *value)).collect();
+        let mut found: Vec<(u64, Option<u32>)> =
+            graph.conditions.iter().map(|(at, value)| (*at, *value)).collect();
         for inner in inner(graph) {
             found.extend(self.conditions_of(inner));
         }
@@ -164,7 +165,8 @@ impl Driver {
         if self.conditions.is_empty() || !self.running.is_empty() {
             return;
         }
-        let mut needed: BTreeSet<u64> = self.graphs.values().flat_map(|graph| graph.conditions.keys().copied()).collect();
+        let mut needed: BTreeSet<u64> =
+            self.graphs.values().flat_map(|graph| graph.conditions.keys().copied()).collect();
         needed.extend(self.executables.values().flat_map(|ready| ready.conditions.iter().map(|(at, _)| *at)));
         for variable in self.conditions.iter().filter(|variable| !needed.contains(variable)) {
             // It exists, so this cannot fail.
@@ -185,9 +187,9 @@ const SETTER: &str = ".extern .func cudaGraphSetConditional";
 pub fn with_setter(text: &str) -> Option<String> {
     let (before, rest) = text.split_once(SETTER)?;
     let (parameters, after) = rest.split_once(';')?;
-    let mut names = parameters.split(['(', ',', ')']).filter_map(|part| {
-        part.contains(".param").then(|| part.split_whitespace().next_back()).flatten()
-    });
+    let mut names = parameters
+        .split(['(', ',', ')'])
+        .filter_map(|part| part.contains(".param").then(|| part.split_whitespace().next_back()).flatten());
     let (handle, value) = (names.next()?, names.next()?);
     Some(format!(
         "{before}.visible .func cudaGraphSetConditional{parameters}{{ .reg .b64 %handle; .reg .b32 %value; \
@@ -202,7 +204,8 @@ mod tests {
 
     #[test]
     fn a_value_selects_a_body() {
-        let with = |kind: Kind, count: usize| Conditional { variable: 0, kind, bodies: vec![Vec::new(); count] };
+        let with =
+            |kind: Kind, count: usize| Conditional { variable: 0, kind, bodies: vec![Vec::new(); count] };
         assert!(with(Kind::If, 1).body(7).is_some() && with(Kind::If, 1).body(0).is_none());
         assert!(with(Kind::If, 2).body(0).is_some());
         assert!(with(Kind::While, 1).body(1).is_some() && with(Kind::While, 1).body(0).is_none());

@@ -94,7 +94,8 @@ impl Driver {
             // Handles are multiples of 16, so the context's handle plus one is not a handle.
             context + 1
         };
-        let made = Stream { context, flags: 0, priority: 0, id: key, capture: None, attributes: BTreeMap::new() };
+        let made =
+            Stream { context, flags: 0, priority: 0, id: key, capture: None, attributes: BTreeMap::new() };
         self.streams.entry(key).or_insert(made);
         Ok(Target { context, device, stream: key, legacy: handle < 2 })
     }

@@ -190,7 +190,9 @@ fn conditional(
             return (driver, answer);
         }
     }
-    driver.report.say(&format!("the body of a conditional graph node ran {MOST_RUNS} times, which is the limit"));
+    driver
+        .report
+        .say(&format!("the body of a conditional graph node ran {MOST_RUNS} times, which is the limit"));
     driver.queued_failed(target, Error::LAUNCH_TIMEOUT, started);
     (driver, Err(Error::LAUNCH_TIMEOUT))
 }

@@ -43,7 +43,9 @@ macro_rules! cu {
     };
 }
 
+mod advice;
 mod array;
+mod batch;
 mod capture;
 mod copy;
 mod device;
@@ -65,7 +67,9 @@ pub mod symbols;
 mod texture;
 mod version;
 
+pub use advice::*;
 pub use array::*;
+pub use batch::*;
 pub use capture::*;
 pub use copy::*;
 pub use device::*;
