@@ -245,6 +245,25 @@ impl Driver {
         Ok(node)
     }
 
+    /// Adds a node that takes over a graph, which stays usable as the graph of the node.
+    pub fn move_child(&mut self, graph: u64, child: u64, after: &[u64]) -> Answer<u64> {
+        self.known_nodes(graph, after)?;
+        self.steps(child)?;
+        if self.graph(child)?.embedded || self.contains(child, graph) {
+            return Err(Error::INVALID_VALUE);
+        }
+        self.graph(child)?.embedded = true;
+        let node = self.add_node(graph, Work::Child(Vec::new()), after)?;
+        self.node(node)?.child = Some(child);
+        Ok(node)
+    }
+
+    /// Whether a graph is another one, or inside it.
+    fn contains(&self, outer: u64, graph: u64) -> bool {
+        let inside = |known: &Graph| inner(known).into_iter().any(|next| self.contains(next, graph));
+        outer == graph || self.graphs.get(&outer).is_some_and(inside)
+    }
+
     /// `cuGraphClone`: the copy has nodes of its own, and references to the same objects.
     pub fn copy_graph(&mut self, source: u64) -> Answer<u64> {
         let mut graph = self.graph(source)?.clone();

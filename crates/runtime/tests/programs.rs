@@ -77,6 +77,11 @@ fn settings_of_devices_kernels_and_streams() {
 }
 
 #[test]
+fn execution_contexts_and_the_log() {
+    succeeds("contexts.cu", &[]);
+}
+
+#[test]
 fn copies_of_every_shape() {
     succeeds_on_both_versions("copies.cu");
 }

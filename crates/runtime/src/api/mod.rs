@@ -51,10 +51,12 @@ mod copy;
 mod device;
 mod error;
 mod event;
+mod execution;
 mod function;
 mod graph;
 mod launch;
 mod library;
+mod log;
 mod memory;
 mod node;
 mod params;
@@ -75,10 +77,12 @@ pub use copy::*;
 pub use device::*;
 pub use error::*;
 pub use event::*;
+pub use execution::*;
 pub use function::*;
 pub use graph::*;
 pub use launch::*;
 pub use library::*;
+pub use log::*;
 pub use memory::*;
 pub use node::*;
 pub use params::*;
@@ -137,6 +141,7 @@ fn call(name: &str, body: impl FnOnce() -> Answer) -> u32 {
     };
     if code != 0 && code != NOT_READY {
         LAST.set(code);
+        log::failed(name, code);
     }
     code
 }

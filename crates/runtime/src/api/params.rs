@@ -150,8 +150,9 @@ fn add(
             match child.ownership {
                 0 => cu!(cuGraphAddChildGraphNode(node, graph, after, count, child.graph)),
                 1 => {
-                    driver().report.unsupported("child graphs whose ownership moves");
-                    Err(Error::NOT_SUPPORTED)
+                    let after: Vec<u64> = after.list(count)?.into_iter().map(number).collect();
+                    let made = driver().move_child(number(graph), number(child.graph), &after)?;
+                    node.put(handle(made))
                 }
                 _ => Err(Error::INVALID_VALUE),
             }

@@ -147,6 +147,36 @@ static void branches() {
     OK(cudaGraphDestroy(graph));
 }
 
+// A child graph that its node takes over.
+static void moved() {
+    cudaGraph_t graph, child, owned;
+    OK(cudaGraphCreate(&graph, 0));
+    OK(cudaGraphCreate(&child, 0));
+    kernel(child, nullptr, add, p + 1, 2);
+    cudaGraphNodeParams params = {};
+    params.type = cudaGraphNodeTypeGraph;
+    params.graph.graph = child;
+    params.graph.ownership = cudaGraphChildGraphOwnershipMove;
+    cudaGraphNode_t node;
+    OK(ADD_NODE(&node, graph, nullptr, 0, &params));
+    OK(cudaGraphChildGraphNodeGetGraph(node, &owned));
+    IS(owned == child);
+    // It belongs to the node now, and cannot contain its own graph.
+    IS(ADD_NODE(&node, graph, nullptr, 0, &params) == cudaErrorInvalidValue);
+    IS(cudaGraphDestroy(child) == cudaErrorInvalidValue);
+    params.graph.graph = graph;
+    IS(ADD_NODE(&node, child, nullptr, 0, &params) == cudaErrorInvalidValue);
+    kernel(child, nullptr, add, p + 2, 3);
+    put(1, 0), put(2, 0);
+    cudaGraphExec_t exec;
+    OK(cudaGraphInstantiate(&exec, graph, 0));
+    launch(exec);
+    IS(at(1) == 2 && at(2) == 3);
+    OK(cudaGraphExecDestroy(exec));
+    OK(cudaGraphDestroy(graph));
+    (void)cudaGetLastError();
+}
+
 static void nothing(void *) {}
 
 // Bodies cannot call the host.
@@ -172,6 +202,7 @@ int main() {
     OK(cudaMemset(p, 0, 16));
     loop();
     branches();
+    moved();
     refused();
     OK(cudaFree(p));
     puts("ok");
