@@ -62,9 +62,8 @@ impl Conditional {
     /// The body that runs for a value.
     pub fn body(&self, value: u32) -> Option<&[Work]> {
         let index = match self.kind {
-            Kind::If if value != 0 => 0,
+            Kind::If | Kind::While if value != 0 => 0,
             Kind::If => 1,
-            Kind::While if value != 0 => 0,
             Kind::While => return None,
             Kind::Switch => usize::try_from(value).ok()?,
         };

@@ -261,7 +261,7 @@ mod tests {
             [frame("_Z10cudaMallocIiE", "/opt/cuda/include/cuda_runtime.h"), frame("main", "add.cu")];
         assert_eq!(first_written(&malloc), 1);
         assert_eq!(first_written(&malloc[1..]), 0);
-        let binding = "/home/me/.cargo/registry/src/x/cudarc-0.16/src/driver/safe/launch.rs";
+        let binding = "/opt/me/.cargo/registry/src/x/cudarc-0.16/src/driver/safe/launch.rs";
         let rust = [
             frame("cuLaunchKernel", binding),
             frame("core::ops::function::FnOnce::call_once", "/rustc/0123/library/core/src/ops/function.rs"),
