@@ -36,6 +36,7 @@ mod program;
 mod python;
 mod readme;
 mod rungs;
+mod runtime_functions;
 mod section;
 mod tidy;
 mod tune;
@@ -251,6 +252,13 @@ tasks! {
         #[arg(long)]
         bless: bool,
     } => instructions::run(bless),
+
+    /// Join the functions of the CUDA runtime with the programs that test them; compare the book's page
+    RuntimeFunctions {
+        /// Write the page instead of comparing
+        #[arg(long)]
+        bless: bool,
+    } => runtime_functions::run(bless),
 
     /// Read latencies and issue intervals from ptxas' stall counts; compare the model's table
     Latencies {

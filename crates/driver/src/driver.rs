@@ -3,7 +3,7 @@
 //! There is one software GPU and one address space for all visible devices: a pointer means the same everywhere, as with unified
 //! addressing. Each topic has its own file; this one combines them and allocates handles.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -11,6 +11,7 @@ use warpproof_sim::SharedDevice;
 use warpproof_sim::memory::Heap;
 
 use crate::abi::{Answer, Error};
+use crate::advice::Advice;
 use crate::array::Arrays;
 use crate::context::{Context, Primary};
 use crate::device::Visible;
@@ -57,6 +58,8 @@ pub struct Driver {
     pub links: BTreeMap<u64, Link>,
     /// Allocations by base address.
     pub memory: BTreeMap<u64, Allocation>,
+    /// Advice about managed memory.
+    pub advice: Advice,
     /// Arrays, texture objects and surface objects.
     pub arrays: Arrays,
     /// Reserved addresses and what is mapped there.
@@ -73,6 +76,8 @@ pub struct Driver {
     pub graphs: BTreeMap<u64, Graph>,
     /// Executable graphs.
     pub executables: BTreeMap<u64, Executable>,
+    /// The variables of conditional nodes.
+    pub conditions: BTreeSet<u64>,
     /// Objects of the program that graphs may keep.
     pub objects: BTreeMap<u64, Object>,
     /// Destructors of objects that have no references left; called when the lock is released.
@@ -185,6 +190,7 @@ impl Driver {
             functions: BTreeMap::new(),
             links: BTreeMap::new(),
             memory: BTreeMap::new(),
+            advice: Advice::default(),
             arrays: Arrays::default(),
             mapped: VirtualMemory::default(),
             pools: BTreeMap::new(),
@@ -193,6 +199,7 @@ impl Driver {
             captures: BTreeMap::new(),
             graphs: BTreeMap::new(),
             executables: BTreeMap::new(),
+            conditions: BTreeSet::new(),
             objects: BTreeMap::new(),
             due: Calls::new(),
             running: Vec::new(),

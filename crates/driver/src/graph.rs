@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use crate::abi::{Answer, Error};
+use crate::conditional::inner;
 use crate::driver::Driver;
 use crate::stream::Target;
 use crate::work::{HostCall, Work};
@@ -17,6 +18,8 @@ pub struct Node {
     pub after: Vec<u64>,
     /// The graph that a child node owns: a copy of the one it was created from.
     pub child: Option<u64>,
+    /// The graphs that a conditional node owns.
+    pub bodies: Vec<u64>,
     /// Addresses of its arguments, for the program that reads its parameters.
     pub shown: Vec<usize>,
 }
@@ -24,7 +27,7 @@ pub struct Node {
 impl Node {
     /// A node without a child graph.
     pub fn new(work: Work, after: Vec<u64>) -> Node {
-        Node { work, after, child: None, shown: Vec::new() }
+        Node { work, after, child: None, bodies: Vec::new(), shown: Vec::new() }
     }
 }
 
@@ -35,7 +38,9 @@ pub struct Graph {
     pub nodes: BTreeMap<u64, Node>,
     /// References to objects of the program.
     pub objects: BTreeMap<u64, u32>,
-    /// Whether a child node owns it.
+    /// The variables of conditional nodes, and their values at the start of a launch, if any.
+    pub conditions: BTreeMap<u64, Option<u32>>,
+    /// Whether a node owns it.
     pub embedded: bool,
     /// The graph it is a copy of, if any.
     pub original: Option<u64>,
@@ -63,6 +68,8 @@ pub struct Executable {
     pub objects: BTreeMap<u64, u32>,
     /// Nodes that do not run.
     pub disabled: BTreeSet<u64>,
+    /// The variables of conditional nodes, and their values at the start of a launch, if any.
+    pub conditions: Vec<(u64, Option<u32>)>,
 }
 
 impl Executable {
@@ -137,23 +144,34 @@ impl Graph {
         self.nodes.iter().flat_map(|(to, node)| node.after.iter().map(|from| (*from, *to))).collect()
     }
 
+    /// Whether it has conditional nodes. CUDA does not copy such a graph.
+    pub fn is_conditional(&self) -> bool {
+        !self.conditions.is_empty() || self.nodes.values().any(|node| !node.bodies.is_empty())
+    }
+
     /// Whether nodes allocate or free memory. CUDA does not copy such a graph, nor remove nodes or edges from it.
     pub fn has_memory(&self) -> bool {
         self.nodes.values().any(|node| matches!(node.work, Work::Allocate(_) | Work::Free(_)))
     }
 
-    /// The graph in the language of Graphviz.
-    pub fn dot(&self) -> String {
+    /// The graph in the language of Graphviz. `graph` is its handle.
+    pub fn dot(&self, graph: u64) -> String {
+        let name = |node: u64| format!("\"graph_{}_node_{}\"", id(graph), id(node));
         let mut text = String::from("digraph dot {\n");
         for (handle, node) in &self.nodes {
-            let _ = writeln!(text, "\"node_{handle:x}\"[shape=\"record\" label=\"{}\"];", node.work.name());
+            let _ = writeln!(text, "{}[shape=\"record\" label=\"{}\"];", name(*handle), node.work.name());
         }
         for (from, to) in self.edges() {
-            let _ = writeln!(text, "\"node_{from:x}\" -> \"node_{to:x}\";");
+            let _ = writeln!(text, "{} -> {};", name(from), name(to));
         }
         text.push_str("}\n");
         text
     }
+}
+
+/// The number of a graph or node: handles are unique in the process and multiples of 16.
+pub fn id(handle: u64) -> u32 {
+    u32::try_from((handle >> 4) & u64::from(u32::MAX)).unwrap_or(0)
 }
 
 /// The memory that allocation nodes of this work reserve.
@@ -227,10 +245,29 @@ impl Driver {
         Ok(node)
     }
 
+    /// Adds a node that takes over a graph, which stays usable as the graph of the node.
+    pub fn move_child(&mut self, graph: u64, child: u64, after: &[u64]) -> Answer<u64> {
+        self.known_nodes(graph, after)?;
+        self.steps(child)?;
+        if self.graph(child)?.embedded || self.contains(child, graph) {
+            return Err(Error::INVALID_VALUE);
+        }
+        self.graph(child)?.embedded = true;
+        let node = self.add_node(graph, Work::Child(Vec::new()), after)?;
+        self.node(node)?.child = Some(child);
+        Ok(node)
+    }
+
+    /// Whether a graph is another one, or inside it.
+    fn contains(&self, outer: u64, graph: u64) -> bool {
+        let inside = |known: &Graph| inner(known).into_iter().any(|next| self.contains(next, graph));
+        outer == graph || self.graphs.get(&outer).is_some_and(inside)
+    }
+
     /// `cuGraphClone`: the copy has nodes of its own, and references to the same objects.
     pub fn copy_graph(&mut self, source: u64) -> Answer<u64> {
         let mut graph = self.graph(source)?.clone();
-        if graph.has_memory() {
+        if graph.has_memory() || graph.is_conditional() {
             return Err(Error::NOT_SUPPORTED);
         }
         let copies: BTreeMap<u64, u64> = graph.nodes.keys().map(|node| (*node, self.handle())).collect();
@@ -257,11 +294,12 @@ impl Driver {
     /// Destroys a graph and the graphs of its child nodes. Destructors of objects are due afterwards.
     pub fn destroy_graph(&mut self, handle: u64) -> Answer {
         let graph = self.graphs.remove(&handle).ok_or(Error::INVALID_VALUE)?;
-        for child in graph.nodes.values().filter_map(|node| node.child) {
+        for child in inner(&graph) {
             self.destroy_graph(child)?;
         }
         self.release_all(&graph.objects);
         self.release_reserved();
+        self.release_conditions();
         Ok(())
     }
 
@@ -319,9 +357,10 @@ impl Driver {
         let mut steps = Vec::new();
         for handle in graph.order()? {
             let Some(node) = graph.nodes.get(&handle) else { continue };
-            let work = match node.child {
-                Some(child) => self.child_work(child)?,
-                None => node.work.clone(),
+            let work = match (node.child, &node.work) {
+                (Some(child), _) => self.child_work(child)?,
+                (None, Work::Conditional(conditional)) => self.conditional_work(conditional, &node.bodies)?,
+                (None, work) => work.clone(),
             };
             steps.push((handle, work));
         }
@@ -336,8 +375,8 @@ impl Driver {
     /// References to objects of a graph and of the graphs of its child nodes.
     fn objects_of(&mut self, graph: u64) -> Answer<BTreeMap<u64, u32>> {
         let graph = self.graph(graph)?.clone();
-        let mut objects = graph.objects;
-        for child in graph.nodes.values().filter_map(|node| node.child) {
+        let mut objects = graph.objects.clone();
+        for child in inner(&graph) {
             for (object, count) in self.objects_of(child)? {
                 *objects.entry(object).or_default() += count;
             }
@@ -351,7 +390,8 @@ impl Driver {
         self.retain(&objects);
         let handle = self.handle();
         let disabled = BTreeSet::new();
-        self.executables.insert(handle, Executable { steps, flags, objects, disabled });
+        let conditions = self.conditions_of(graph);
+        self.executables.insert(handle, Executable { steps, flags, objects, disabled, conditions });
         Ok(handle)
     }
 
@@ -381,7 +421,11 @@ impl Driver {
     pub fn launch_graph(&mut self, target: Target, executable: u64) -> Answer<Vec<Work>> {
         let ready = self.executables.get(&executable).ok_or(Error::INVALID_VALUE)?;
         let enabled = ready.steps.iter().filter(|(node, _)| !ready.disabled.contains(node));
-        let (works, flags): (Vec<Work>, u64) = (enabled.map(|(_, work)| work.clone()).collect(), ready.flags);
+        let assigned = ready.conditions.iter().filter_map(|(variable, value)| Some((*variable, (*value)?)));
+        let assigned: Vec<(u64, u32)> = assigned.collect();
+        let first = (!assigned.is_empty()).then_some(Work::Assign(assigned));
+        let works: Vec<Work> = first.into_iter().chain(enabled.map(|(_, work)| work.clone())).collect();
+        let flags = ready.flags;
         if self.streams.get(&target.stream).is_some_and(|stream| stream.capture.is_some()) {
             self.unless_captured(target, Work::Child(works))?;
             return Ok(Vec::new());

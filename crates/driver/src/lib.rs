@@ -15,9 +15,11 @@
 #![allow(non_snake_case, reason = "the names are those of the CUDA API")]
 
 pub mod abi;
+pub mod advice;
 pub mod api;
 pub mod array;
 pub mod clock;
+pub mod conditional;
 pub mod context;
 pub mod debug_info;
 pub mod device;

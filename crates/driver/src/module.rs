@@ -10,6 +10,7 @@ use warpproof_sim::program::{Parameter, Program, Symbol};
 use warpproof_sim::{Blame, Kernel, Stop, StopKind};
 
 use crate::abi::{Answer, Error};
+use crate::conditional::with_setter;
 use crate::driver::Driver;
 use crate::image;
 use crate::linker::{self, LinkError};
@@ -20,6 +21,10 @@ use crate::memory::{Allocation, Kind, lend_managed};
 pub struct Module {
     /// Its context; `None` for a library.
     pub context: Option<u64>,
+    /// Its device.
+    pub device: usize,
+    /// The modules of a library on other devices, which have variables of their own.
+    pub elsewhere: BTreeMap<usize, u64>,
     /// The module of the software GPU.
     pub loaded: warpproof_sim::Module,
     /// Address and size of its constant memory for the host, if it has any.
@@ -172,6 +177,8 @@ impl Driver {
 
     fn load_text(&mut self, text: &str, owner: Option<u64>, device: usize) -> Result<u64, (Error, String)> {
         let sm = self.devices[device].sm();
+        let defined = with_setter(text);
+        let text = defined.as_deref().unwrap_or(text);
         let before: Vec<u64> = self.gpu.heap().allocations().iter().map(|a| a.base).collect();
         let mut managed = Vec::new();
         let loaded = self.gpu.load_with(text, &mut |heap, name, size| {
@@ -223,7 +230,8 @@ impl Driver {
             variables.push(base);
             variables.sort_unstable();
         }
-        let module = Module { context: owner, loaded, constants, functions: BTreeMap::new(), variables };
+        let (functions, elsewhere) = (BTreeMap::new(), BTreeMap::new());
+        let module = Module { context: owner, device, elsewhere, loaded, constants, functions, variables };
         self.modules.insert(handle, module);
         Ok(handle)
     }
@@ -233,7 +241,46 @@ impl Driver {
         let module = self.modules.remove(&handle).ok_or(Error::INVALID_HANDLE)?;
         self.free_all(&module.variables);
         self.functions.retain(|_, function| function.module != handle);
+        for other in module.elsewhere.into_values() {
+            self.unload(other)?;
+        }
         Ok(())
+    }
+
+    /// The module of a library on a device, which is loaded at its first use there. Other modules have one device.
+    pub fn module_on(&mut self, handle: u64, device: usize) -> Answer<u64> {
+        let module = self.module(handle)?;
+        if module.context.is_some() || module.device == device {
+            return Ok(handle);
+        }
+        if let Some(other) = module.elsewhere.get(&device) {
+            return Ok(*other);
+        }
+        let managed = |base: &u64| self.memory.get(base).is_some_and(|a| a.kind == Kind::Managed);
+        if module.variables.iter().any(managed) {
+            self.report.unsupported("a library with managed variables on several devices");
+            return Err(Error::NOT_SUPPORTED);
+        }
+        let text = module.loaded.linked().text.clone();
+        let other = self.load_text(&text, None, device).map_err(|(error, sentence)| {
+            self.report.say(&format!("cannot load module: {sentence}"));
+            error
+        })?;
+        if let Some(module) = self.modules.get_mut(&handle) {
+            module.elsewhere.insert(device, other);
+        }
+        Ok(other)
+    }
+
+    /// The function of a kernel on a device: kernels of libraries have one handle for all devices.
+    pub fn function_on(&mut self, handle: u64, device: usize) -> Answer<u64> {
+        let Function { module, name, .. } = self.function(handle)?;
+        let (module, name) = (*module, name.clone());
+        let here = self.module_on(module, device)?;
+        if here == module {
+            return Ok(handle);
+        }
+        self.get_function(here, &name).map_err(|(error, _)| error)
     }
 
     /// Frees the memory of variables.

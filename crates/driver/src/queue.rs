@@ -134,7 +134,13 @@ impl Driver {
             }
             Work::Host(_) | Work::Record(_) => true,
             // A second free must fail when it is submitted.
-            Work::Allocate(_) | Work::Free(_) | Work::Empty | Work::Wait(_) | Work::Child(_) => false,
+            Work::Allocate(_)
+            | Work::Free(_)
+            | Work::Empty
+            | Work::Wait(_)
+            | Work::Child(_)
+            | Work::Conditional(_)
+            | Work::Assign(_) => false,
         };
         if !later {
             return Ok(Some(work));

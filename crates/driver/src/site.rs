@@ -135,6 +135,9 @@ pub struct FrameRecord {
 const SKIPPED: [&str; 8] =
     ["libcuda.", "libcudart.", "libc.so", "libffi.", "libpython", "python3", "_ctypes.", "ld-linux"];
 
+/// Where the sources of Rust's libraries are: crates that cargo downloaded, and the standard library.
+const RUST_LIBRARIES: [&str; 3] = ["/.cargo/registry/", "/.cargo/git/", "/rustc/"];
+
 /// Whether a frame of this module is the program's own code.
 fn of_program(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -182,7 +185,8 @@ impl Symbols {
 }
 
 /// The index of the innermost frame that a person wrote: after the code that nvcc generates for a launch (a stub, called by a function
-/// with the kernel's name) and after inline functions of CUDA's own headers. 0 if there is no other.
+/// with the kernel's name), after inline functions of CUDA's own headers, and after Rust's libraries, such as bindings of CUDA. 0 if there
+/// is no other.
 fn first_written(frames: &[FrameRecord]) -> usize {
     let stub =
         |frame: &FrameRecord| frame.function.as_deref().is_some_and(|name| name.contains("__device_stub__"));
@@ -191,6 +195,7 @@ fn first_written(frames: &[FrameRecord]) -> usize {
         file.ends_with(".cudafe1.stub.c")
             || file.ends_with("/cuda_runtime.h")
             || file.contains("/include/crt/")
+            || RUST_LIBRARIES.iter().any(|place| file.contains(place))
     };
     let after = match frames.iter().rposition(stub) {
         Some(stub) => stub + 2,
@@ -256,6 +261,16 @@ mod tests {
             [frame("_Z10cudaMallocIiE", "/opt/cuda/include/cuda_runtime.h"), frame("main", "add.cu")];
         assert_eq!(first_written(&malloc), 1);
         assert_eq!(first_written(&malloc[1..]), 0);
+        let binding = "/opt/me/.cargo/registry/src/x/cudarc-0.16/src/driver/safe/launch.rs";
+        let rust = [
+            frame("cuLaunchKernel", binding),
+            frame("core::ops::function::FnOnce::call_once", "/rustc/0123/library/core/src/ops/function.rs"),
+            frame("launch", binding),
+            frame("app::main", "src/main.rs"),
+        ];
+        assert_eq!(first_written(&rust), 3);
+        // A program that is all libraries keeps its innermost frame.
+        assert_eq!(first_written(&rust[..3]), 0);
         assert_eq!(first_written(&[]), 0);
     }
 

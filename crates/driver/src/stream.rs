@@ -22,6 +22,8 @@ pub struct Stream {
     pub id: u64,
     /// The capture it participates in.
     pub capture: Option<u64>,
+    /// Attributes that the program set, by number. They have no effect.
+    pub attributes: BTreeMap<u32, [u32; 16]>,
 }
 
 /// An event.
@@ -92,7 +94,8 @@ impl Driver {
             // Handles are multiples of 16, so the context's handle plus one is not a handle.
             context + 1
         };
-        let made = Stream { context, flags: 0, priority: 0, id: key, capture: None };
+        let made =
+            Stream { context, flags: 0, priority: 0, id: key, capture: None, attributes: BTreeMap::new() };
         self.streams.entry(key).or_insert(made);
         Ok(Target { context, device, stream: key, legacy: handle < 2 })
     }
@@ -105,7 +108,8 @@ impl Driver {
         }
         let handle = self.handle();
         let priority = priority.clamp(-5, 0);
-        self.streams.insert(handle, Stream { context, flags, priority, id: handle >> 4, capture: None });
+        let (id, attributes) = (handle >> 4, BTreeMap::new());
+        self.streams.insert(handle, Stream { context, flags, priority, id, capture: None, attributes });
         Ok(handle)
     }
 

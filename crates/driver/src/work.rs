@@ -12,6 +12,7 @@ use warpproof_sim::{Blame, Launch, SharedDevice, Stop, StopKind};
 
 use crate::abi::{Answer, Error};
 use crate::clock;
+use crate::conditional::{Conditional, Kind as Condition, MOST_RUNS};
 use crate::driver::{self, Driver, Guard, after_earlier, ended};
 use crate::memory::{Kind, Memcpy, Memset};
 use crate::order::Started;
@@ -67,6 +68,10 @@ pub enum Work {
     Allocate(u64),
     /// Frees memory.
     Free(u64),
+    /// Bodies that run depending on a variable.
+    Conditional(Box<Conditional>),
+    /// Sets variables of conditional nodes, at the start of a graph.
+    Assign(Vec<(u64, u32)>),
 }
 
 impl Work {
@@ -78,11 +83,12 @@ impl Work {
             Work::Set(_) => 2,
             Work::Host(_) => 3,
             Work::Child(_) => 4,
-            Work::Empty => 5,
+            Work::Empty | Work::Assign(_) => 5,
             Work::Wait(_) => 6,
             Work::Record(_) => 7,
             Work::Allocate(_) => 10,
             Work::Free(_) => 11,
+            Work::Conditional(_) => 13,
         }
     }
 
@@ -103,11 +109,12 @@ impl Work {
             Work::Set(_) => "MEMSET",
             Work::Host(_) => "HOST",
             Work::Child(_) => "GRAPH",
-            Work::Empty => "EMPTY",
+            Work::Empty | Work::Assign(_) => "EMPTY",
             Work::Wait(_) => "WAIT_EVENT",
             Work::Record(_) => "EVENT_RECORD",
             Work::Allocate(_) => "MEM_ALLOC",
             Work::Free(_) => "MEM_FREE",
+            Work::Conditional(_) => "CONDITIONAL",
         }
     }
 }
@@ -138,17 +145,8 @@ pub fn perform(driver: Guard, target: Target, work: &Work, started: &Started, ca
 fn step(driver: Guard, target: Target, work: &Work, started: &Started, calls: &mut Calls) -> (Guard, Answer) {
     let mut driver = after_earlier(driver, target);
     match work {
-        Work::Child(all) => {
-            for work in all {
-                let answer;
-                let started = driver.submitted(target, work);
-                (driver, answer) = step(driver, target, work, &started, calls);
-                if answer.is_err() {
-                    return (driver, answer);
-                }
-            }
-            (driver, Ok(()))
-        }
+        Work::Child(all) => steps(driver, target, all, calls),
+        Work::Conditional(node) => conditional(driver, target, node, started, calls),
         Work::Launch(call) => launch(driver, target, call, started),
         work => {
             let attached = matches!(work, Work::Copy(_) | Work::Set(_)) && driver.attach();
@@ -159,6 +157,44 @@ fn step(driver: Guard, target: Target, work: &Work, started: &Started, calls: &m
             (driver, answer)
         }
     }
+}
+
+/// Performs several units of work.
+fn steps(mut driver: Guard, target: Target, all: &[Work], calls: &mut Calls) -> (Guard, Answer) {
+    for work in all {
+        let answer;
+        let started = driver.submitted(target, work);
+        (driver, answer) = step(driver, target, work, &started, calls);
+        if answer.is_err() {
+            return (driver, answer);
+        }
+    }
+    (driver, Ok(()))
+}
+
+/// Runs the bodies of a conditional node. After an error no more work runs; a later call returns the error.
+fn conditional(
+    mut driver: Guard,
+    target: Target,
+    node: &Conditional,
+    started: &Started,
+    calls: &mut Calls,
+) -> (Guard, Answer) {
+    for _ in 0..MOST_RUNS {
+        let failed = driver.contexts.get(&target.context).is_none_or(|context| context.error.is_some());
+        let body = node.body(driver.condition(node.variable)).filter(|_| !failed);
+        let Some(body) = body else { return (driver, Ok(())) };
+        let answer;
+        (driver, answer) = steps(driver, target, body, calls);
+        if answer.is_err() || node.kind != Condition::While {
+            return (driver, answer);
+        }
+    }
+    driver
+        .report
+        .say(&format!("the body of a conditional graph node ran {MOST_RUNS} times, which is the limit"));
+    driver.queued_failed(target, Error::LAUNCH_TIMEOUT, started);
+    (driver, Err(Error::LAUNCH_TIMEOUT))
 }
 
 /// Performs a launch; the lock is released while the kernel runs.
@@ -272,7 +308,8 @@ impl Driver {
     fn perform_here(&mut self, target: Target, work: &Work, started: &Started, calls: &mut Calls) -> Answer {
         match work {
             // Earlier work is already complete, so there is nothing to wait for. `step` takes the others apart.
-            Work::Empty | Work::Wait(_) | Work::Launch(_) | Work::Child(_) => {}
+            Work::Empty | Work::Wait(_) | Work::Launch(_) | Work::Child(_) | Work::Conditional(_) => {}
+            Work::Assign(values) => self.assign(values),
             Work::Copy(copy) => {
                 self.check_copy(copy)?;
                 let bytes = self.copy(copy)?;
@@ -359,7 +396,8 @@ impl Driver {
     /// Everything that a launch needs.
     fn prepare(&mut self, target: Target, call: &LaunchCall) -> Answer<Job> {
         self.admit(target.device, call)?;
-        let function = self.function(call.function)?;
+        let here = self.function_on(call.function, target.device)?;
+        let function = self.function(here)?;
         let module = self.module(function.module)?;
         let mut launch = function.kernel.launch().grid(call.grid).block(call.block).shared(call.shared);
         launch = launch.cooperative(call.cooperative);

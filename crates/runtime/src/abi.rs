@@ -103,6 +103,32 @@ pub struct PeerCopy3dParms {
     pub extent: Extent,
 }
 
+/// `cudaMemcpy3DOperand`: memory or an array.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyOperand {
+    /// `cudaMemcpy3DOperandType`.
+    pub kind: u32,
+    /// An address, the length of a row, the height of a layer, and a hint; or an array and a position in it.
+    pub values: [u64; 4],
+}
+
+/// `cudaMemcpy3DBatchOp`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchCopy3d {
+    /// Source.
+    pub source: CopyOperand,
+    /// Destination.
+    pub target: CopyOperand,
+    /// What to copy.
+    pub extent: Extent,
+    /// `cudaMemcpySrcAccessOrder`.
+    pub order: u32,
+    /// Hints.
+    pub flags: u32,
+}
+
 /// `cudaFuncAttributes`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

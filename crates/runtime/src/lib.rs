@@ -15,5 +15,6 @@ pub mod abi;
 pub mod api;
 pub mod descriptor;
 pub mod error;
+pub mod log;
 pub mod registry;
 pub mod shim;

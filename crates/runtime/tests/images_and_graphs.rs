@@ -1,10 +1,10 @@
 //! Programs with arrays, textures, surfaces and graphs run unchanged.
 mod bench;
 
-use bench::{compile, libraries, run, succeeds, text};
+use bench::{compile, libraries, run, succeeds, succeeds_on_both_versions, text};
 
 /// Compiles a C program against the runtime of each major version, runs it, and returns what it wrote to stderr.
-fn succeeds_on_both_versions(name: &str) -> Vec<String> {
+fn c_succeeds_on_both_versions(name: &str) -> Vec<String> {
     let libraries = libraries();
     let run_on = |major: u32| {
         let program = compile(name, major, &libraries);
@@ -18,14 +18,14 @@ fn succeeds_on_both_versions(name: &str) -> Vec<String> {
 
 #[test]
 fn arrays_textures_and_surfaces_on_both_versions() {
-    assert_eq!(succeeds_on_both_versions("images.c"), ["", ""]);
+    assert_eq!(c_succeeds_on_both_versions("images.c"), ["", ""]);
 }
 
 #[test]
 fn graphs_on_both_versions() {
-    for reported in succeeds_on_both_versions("graphs.c") {
-        // The program adds a conditional node.
-        assert!(reported.contains("a graph node of type 13"), "{reported}");
+    for reported in c_succeeds_on_both_versions("graphs.c") {
+        // The program adds a node with an external semaphore.
+        assert!(reported.contains("a graph node of type 8"), "{reported}");
         assert_eq!(reported.lines().count(), 1, "{reported}");
     }
 }
@@ -39,4 +39,14 @@ fn kernels_read_textures_and_write_surfaces() {
 fn kernels_in_graphs() {
     succeeds("graphs.cu", &[]);
     succeeds("graphs.cu", &["-default-stream", "per-thread"]);
+}
+
+#[test]
+fn parameters_of_nodes() {
+    succeeds_on_both_versions("nodes.cu");
+}
+
+#[test]
+fn conditional_nodes() {
+    succeeds_on_both_versions("conditional.cu");
 }

@@ -1,9 +1,7 @@
 //! Programs of the CUDA runtime run unchanged.
 mod bench;
 
-use std::process::Command;
-
-use bench::{compile, libraries, nvcc, run, succeeds, text};
+use bench::{compile, libraries, nvcc, run, run_on_two_devices, succeeds, succeeds_on_both_versions, text};
 
 #[test]
 fn a_program_that_registers_its_own_kernel_runs_on_both_versions() {
@@ -69,9 +67,36 @@ fn the_default_stream_of_each_thread() {
 fn two_devices() {
     let libraries = libraries();
     let Some(program) = nvcc("devices.cu", &[], &libraries) else { return };
-    let mut command = Command::new(&program);
-    command.env("LD_LIBRARY_PATH", libraries.path()).env("WARPPROOF_DEVICE", "l4,l4");
-    let output = command.output().expect("the program starts");
+    let output = run_on_two_devices(&program, &libraries);
+    assert_eq!((text(&output.stdout), text(&output.stderr)), ("ok\n".to_owned(), String::new()));
+}
+
+#[test]
+fn settings_of_devices_kernels_and_streams() {
+    succeeds_on_both_versions("settings.cu");
+}
+
+#[test]
+fn execution_contexts_and_the_log() {
+    succeeds("contexts.cu", &[]);
+}
+
+#[test]
+fn copies_of_every_shape() {
+    succeeds_on_both_versions("copies.cu");
+}
+
+#[test]
+fn pools_and_advice_about_memory() {
+    succeeds_on_both_versions("pools.cu");
+}
+
+#[test]
+fn libraries_on_one_device_and_on_two() {
+    succeeds("libraries.cu", &[]);
+    let libraries = libraries();
+    let Some(program) = nvcc("libraries.cu", &[], &libraries) else { return };
+    let output = run_on_two_devices(&program, &libraries);
     assert_eq!((text(&output.stdout), text(&output.stderr)), ("ok\n".to_owned(), String::new()));
 }
 

@@ -32,6 +32,7 @@ use crate::python;
 use crate::readme;
 use crate::root;
 use crate::rungs;
+use crate::runtime_functions;
 use crate::target;
 use crate::tidy;
 use crate::tune;
@@ -123,6 +124,7 @@ pub(super) const STEPS: &[Step] = &[
             cargo(&["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-Dwarnings")])
         })
     },
+    step("runtime-functions", || runtime_functions::run(false).map(quiet)),
     step("driver-api", || driver_api::run(false).map(quiet)),
     study(
         "deny",

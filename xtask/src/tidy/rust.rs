@@ -36,6 +36,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/driver/tests/behavior/faults.rs", "calls the API as C does"),
     ("crates/driver/tests/behavior/threads.rs", "calls the API as C does"),
     ("crates/driver/examples/launch_cost.rs", "calls the API as C does"),
+    ("crates/runtime/src/api/log.rs", "calls callbacks of the C program"),
     ("crates/runtime/src/api/mod.rs", "exports symbols, calls the driver's C interface"),
     ("crates/runtime/src/api/register.rs", "reads what the C program registered"),
     ("crates/runtime/src/api/stream.rs", "the type of callbacks of the C program"),

@@ -292,8 +292,8 @@ api! {
         for node in graph.nodes.values_mut() {
             node.after.retain(|before| *before != gone);
         }
-        if let Some(child) = removed.and_then(|node| node.child) {
-            driver.destroy_graph(child)?;
+        for inner in removed.iter().flat_map(|node| node.child.iter().chain(&node.bodies)) {
+            driver.destroy_graph(*inner)?;
         }
         settle(driver);
         Ok(())

@@ -2,10 +2,9 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::{In, Out, address, driver, handle, idle, submit};
+use super::{In, Out, address, driver, handle, idle};
 use crate::abi::{Answer, Error, Handle};
 use crate::memory::Kind;
-use crate::work::Work;
 
 api! {
     /// Free and total device memory in bytes.
@@ -149,43 +148,6 @@ api! {
         }
         let base = driver().allocate_host(size, Kind::Managed, flags)?;
         place.put(base)
-    }
-}
-
-fn managed(pointer: u64) -> Answer {
-    let driver = driver();
-    driver.current()?;
-    let known = driver.allocation(pointer).is_some_and(|(_, a)| a.kind == Kind::Managed);
-    if known { Ok(()) } else { Err(Error::INVALID_VALUE) }
-}
-
-api! {
-    /// Does nothing: managed memory is accessible everywhere.
-    fn cuMemPrefetchAsync | cuMemPrefetchAsync_ptsz => (pointer: u64, _count: usize, _device: c_int, stream: Handle) {
-        managed(pointer)?;
-        submit(stream, Work::Empty)
-    }
-}
-
-api! {
-    /// Does nothing; variant whose location is two numbers.
-    fn cuMemPrefetchAsync_v2 | cuMemPrefetchAsync_v2_ptsz => (pointer: u64, _count: usize, _location: u64, _flags: u32, stream: Handle) {
-        managed(pointer)?;
-        submit(stream, Work::Empty)
-    }
-}
-
-api! {
-    /// Ignored.
-    fn cuMemAdvise => (pointer: u64, _count: usize, _advice: u32, _device: c_int) {
-        managed(pointer)
-    }
-}
-
-api! {
-    /// Ignored.
-    fn cuMemAdvise_v2 => (pointer: u64, _count: usize, _advice: u32, _location: u64) {
-        managed(pointer)
     }
 }
 

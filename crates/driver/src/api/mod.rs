@@ -21,8 +21,10 @@ macro_rules! api {
     };
 }
 
+mod advice;
 mod array;
 mod change;
+mod conditional;
 mod context;
 mod copy;
 mod device;
@@ -41,8 +43,10 @@ mod pool;
 mod stream;
 pub mod symbols;
 
+pub use advice::*;
 pub use array::*;
 pub use change::*;
+pub use conditional::*;
 pub use context::*;
 pub use copy::*;
 pub use device::*;

@@ -272,18 +272,24 @@ api! {
     }
 }
 
+/// The module of a library on the current device; without a context, on the first one.
+fn here(library: Handle) -> Answer<Handle> {
+    let mut driver = driver();
+    let device = driver.current().map_or(0, |(device, _)| device);
+    driver.module_on(number(library), device).map(handle)
+}
+
 api! {
-    /// The module of a library in the current context; both are the same here.
+    /// The module of a library on the current device.
     fn cuLibraryGetModule => (module: Out<Handle>, library: Handle) {
-        driver().module(number(library))?;
-        module.put(library)
+        module.put(here(library)?)
     }
 }
 
 api! {
     /// Address and size of a library's variable.
     fn cuLibraryGetGlobal | cuLibraryGetManaged => (address: Out<u64>, size: Out<usize>, library: Handle, name: In<c_char>) {
-        variable(address, size, library, name)
+        variable(address, size, here(library)?, name)
     }
 }
 

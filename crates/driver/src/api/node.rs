@@ -356,7 +356,7 @@ api! {
     /// Writes a graph to a file, in the language of Graphviz.
     fn cuGraphDebugDotPrint => (graph: Handle, path: In<c_char>, _flags: u32) {
         let path = path.text()?;
-        let text = driver().graph(number(graph))?.dot();
+        let text = driver().graph(number(graph))?.dot(number(graph));
         std::fs::write(path, text).map_err(|_| Error::OPERATING_SYSTEM)
     }
 }

@@ -195,23 +195,75 @@ api! {
 
 api! {
     /// Ignored: managed memory is accessible from every stream.
-    fn cuStreamAttachMemAsync | cuStreamAttachMemAsync_ptsz => (stream: Handle, _pointer: u64, _length: usize, _flags: u32) {
+    fn cuStreamAttachMemAsync | cuStreamAttachMemAsync_ptsz => (stream: Handle, _pointer: u64, _length: usize, flags: u32) {
+        if !matches!(flags, 1 | 2 | 4) {
+            return Err(Error::INVALID_VALUE);
+        }
         submit(stream, Work::Empty)
     }
 }
 
+/// Attributes of streams in `CUlaunchAttributeID`: the window of the L2 cache, how the host waits, the priority, and the domains of memory
+/// synchronization.
+fn is_stream_attribute(attribute: u32) -> bool {
+    matches!(attribute, 1 | SYNCHRONIZATION_POLICY | PRIORITY | 9 | 10)
+}
+
+const SYNCHRONIZATION_POLICY: u32 = 3;
+const PRIORITY: u32 = 8;
+
+/// A stream of a call.
+fn with_stream<T>(stream: Handle, use_it: impl FnOnce(&mut crate::stream::Stream) -> T) -> Answer<T> {
+    let mut driver = driver();
+    let target = driver.target(stream_number(stream))?;
+    driver.streams.get_mut(&target.stream).map(use_it).ok_or(Error::INVALID_HANDLE)
+}
+
 api! {
-    /// Ignored: stream attributes have no effect.
-    fn cuStreamSetAttribute | cuStreamSetAttribute_ptsz => (stream: Handle, _attribute: u32, _value: In<c_void>) {
-        property(stream, |_| ())
+    /// Sets an attribute of a stream. It has no effect.
+    fn cuStreamSetAttribute | cuStreamSetAttribute_ptsz => (stream: Handle, attribute: u32, value: In<[u32; 16]>) {
+        let value = value.get()?;
+        if !is_stream_attribute(attribute) {
+            return Err(Error::INVALID_VALUE);
+        }
+        with_stream(stream, |stream| {
+            if attribute == PRIORITY {
+                stream.priority = value[0].cast_signed().clamp(-5, 0);
+            } else {
+                stream.attributes.insert(attribute, value);
+            }
+        })
     }
 }
 
 api! {
-    /// Ignored: stream attributes have no effect.
+    /// An attribute of a stream.
+    fn cuStreamGetAttribute | cuStreamGetAttribute_ptsz => (stream: Handle, attribute: u32, value: Out<[u32; 16]>) {
+        if !is_stream_attribute(attribute) {
+            return Err(Error::INVALID_VALUE);
+        }
+        let found = with_stream(stream, |stream| {
+            let mut default = [0; 16];
+            // The default policy is `CU_SYNC_POLICY_AUTO`.
+            default[0] = match attribute {
+                PRIORITY => stream.priority.cast_unsigned(),
+                SYNCHRONIZATION_POLICY => 1,
+                _ => 0,
+            };
+            stream.attributes.get(&attribute).copied().unwrap_or(default)
+        })?;
+        value.put(found)
+    }
+}
+
+api! {
+    /// Copies the attributes of a stream.
     fn cuStreamCopyAttributes | cuStreamCopyAttributes_ptsz => (to: Handle, from: Handle) {
-        property(to, |_| ())?;
-        property(from, |_| ())
+        let (attributes, priority) = with_stream(from, |stream| (stream.attributes.clone(), stream.priority))?;
+        with_stream(to, |stream| {
+            stream.attributes = attributes;
+            stream.priority = priority;
+        })
     }
 }
 

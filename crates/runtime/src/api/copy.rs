@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use warpproof_driver::abi::{Answer, Copy2d, Copy3d, Error, Handle};
-use warpproof_driver::api::{In, Out};
+use warpproof_driver::api::In;
 
 use super::{PER_THREAD, context, handle, input, primary, stream};
 use crate::abi::{Copy3dParms, Extent, PeerCopy3dParms, PitchedPointer};
@@ -231,7 +231,7 @@ pub(super) fn slices(parms: &Copy3dParms) -> Answer<Option<Copy3d>> {
 }
 
 /// Copies slices of rows: in stream order, or in the default stream.
-fn copy_slices(copy: Option<Copy3d>, on: Option<Handle>) -> Answer {
+pub(super) fn copy_slices(copy: Option<Copy3d>, on: Option<Handle>) -> Answer {
     context()?;
     let Some(copy) = copy else { return Ok(()) };
     match on {
@@ -318,48 +318,6 @@ api! {
             return Ok(());
         }
         cu!(cuMemcpyPeerAsync(to, target, from, source, count, on))
-    }
-}
-
-/// Several copies in stream order. Their attributes are hints.
-fn batch(
-    to: In<u64>,
-    from: In<u64>,
-    sizes: In<usize>,
-    count: usize,
-    failed: Out<usize>,
-    on: Handle,
-) -> Answer {
-    context()?;
-    let (to, from, sizes) = (to.list(count)?, from.list(count)?, sizes.list(count)?);
-    for (index, ((to, from), size)) in to.into_iter().zip(from).zip(sizes).enumerate() {
-        if let Err(error) = copy_async(to, from, size, Direction::Default, on) {
-            failed.offer(index);
-            return Err(error);
-        }
-    }
-    Ok(())
-}
-
-api! {
-    /// Several copies in stream order.
-    fn cudaMemcpyBatchAsync_in12 | cudaMemcpyBatchAsync_ptsz_in12 => (to: In<u64>, from: In<u64>, sizes: In<usize>, count: usize, _attributes: In<u8>, _indices: In<usize>, _number: usize, failed: Out<usize>, on: Handle) {
-        batch(to, from, sizes, count, failed, stream(on))
-    }
-}
-
-api! {
-    /// Several copies in stream order.
-    fn cudaMemcpyBatchAsync_in13 | cudaMemcpyBatchAsync_ptsz_in13 => (to: In<u64>, from: In<u64>, sizes: In<usize>, count: usize, _attributes: In<u8>, _indices: In<usize>, _number: usize, on: Handle) {
-        batch(to, from, sizes, count, Out::none(), stream(on))
-    }
-}
-
-api! {
-    /// A copy in stream order, whose attributes are hints.
-    fn cudaMemcpyWithAttributesAsync | cudaMemcpyWithAttributesAsync_ptsz => (to: u64, from: u64, size: usize, _attributes: In<u8>, on: Handle) {
-        let on = stream(on);
-        copy_async(to, from, size, Direction::Default, on)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use warpproof_driver::abi::{Answer, Handle};
+use warpproof_driver::abi::{Answer, Error, Handle};
 use warpproof_driver::api::{In, Out};
 use warpproof_driver::context::top;
 
@@ -68,6 +68,69 @@ api! {
             DEVICE.set(devices.first().copied().unwrap_or(0));
         }
         Ok(())
+    }
+}
+
+/// The largest `cudaAtomicOperation`.
+const LAST_ATOMIC: u32 = 12;
+
+/// What a link between devices does natively with an operation, as `cudaAtomicOperationCapability`.
+fn native(operation: u32) -> u32 {
+    let (signed, unsigned, reduction, words, doubles) = (1, 2, 4, 8, 16);
+    match operation {
+        // Sums, minimum, maximum.
+        0..=2 => signed | unsigned | reduction | words | doubles,
+        // Increment and decrement.
+        3 | 4 => unsigned | reduction | words,
+        // Logic.
+        5..=7 => unsigned | reduction | words | doubles,
+        // Exchange, and compare and swap.
+        8 | 9 => unsigned | words | doubles,
+        // Sums of floats.
+        10 => signed | reduction | words | doubles,
+        _ => 0,
+    }
+}
+
+/// Writes what a link does natively with operations.
+fn atomics(capabilities: Out<u32>, operations: In<u32>, count: u32, native: impl Fn(u32) -> u32) -> Answer {
+    let count = usize::try_from(count).unwrap_or(0);
+    let operations = operations.list(count)?;
+    if count == 0 || capabilities.is_null() || operations.iter().any(|operation| *operation > LAST_ATOMIC) {
+        return Err(Error::INVALID_VALUE);
+    }
+    for (index, operation) in operations.into_iter().enumerate() {
+        capabilities.at(index).put(native(operation))?;
+    }
+    Ok(())
+}
+
+api! {
+    /// Native atomic operations between a device and the host: none, as `cudaDevAttrHostNativeAtomicSupported` shows.
+    fn cudaDeviceGetHostAtomicCapabilities => (capabilities: Out<u32>, operations: In<u32>, count: u32, device: c_int) {
+        init()?;
+        cu!(cuDeviceGet(out(&mut 0), device))?;
+        atomics(capabilities, operations, count, |_| 0)
+    }
+}
+
+api! {
+    /// Native atomic operations between two devices, which `cudaDevP2PAttrNativeAtomicSupported` has.
+    fn cudaDeviceGetP2PAtomicCapabilities => (capabilities: Out<u32>, operations: In<u32>, count: u32, source: c_int, target: c_int) {
+        init()?;
+        cu!(cuDeviceGet(out(&mut 0), source))?;
+        cu!(cuDeviceGet(out(&mut 0), target))?;
+        if source == target {
+            return Err(Error::INVALID_DEVICE);
+        }
+        atomics(capabilities, operations, count, native)
+    }
+}
+
+api! {
+    /// Does nothing: every device has doubles.
+    fn cudaSetDoubleForDevice | cudaSetDoubleForHost => (number: In<f64>) {
+        number.get().map(drop)
     }
 }
 

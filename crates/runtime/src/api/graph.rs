@@ -2,10 +2,11 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use warpproof_driver::abi::{Handle, HostFunction};
+use warpproof_driver::abi::{Error, Handle, HostFunction};
 use warpproof_driver::api::{In, Instantiation, Out, UpdateResult};
+use warpproof_driver::driver::driver;
 
-use super::{context, stream};
+use super::{context, handle, stream};
 
 api! {
     /// Creates an empty graph.
@@ -294,5 +295,65 @@ api! {
     fn cudaDeviceGraphMemTrim => (device: c_int) {
         context()?;
         cu!(cuDeviceGraphMemTrim(device))
+    }
+}
+
+api! {
+    /// The graph that contains a node.
+    fn cudaGraphNodeGetContainingGraph => (node: Handle, graph: Out<Handle>) {
+        context()?;
+        cu!(cuGraphNodeGetContainingGraph(node, graph))
+    }
+}
+
+api! {
+    /// The number of a node, as in the output of `cudaGraphDebugDotPrint`.
+    fn cudaGraphNodeGetLocalId => (node: Handle, id: Out<u32>) {
+        context()?;
+        cu!(cuGraphNodeGetLocalId(node, id))
+    }
+}
+
+api! {
+    /// The number of a node for tools.
+    fn cudaGraphNodeGetToolsId => (node: Handle, id: Out<u64>) {
+        context()?;
+        cu!(cuGraphNodeGetToolsId(node, id))
+    }
+}
+
+api! {
+    /// The number of a graph, as in the output of `cudaGraphDebugDotPrint`.
+    fn cudaGraphGetId => (graph: Handle, id: Out<u32>) {
+        context()?;
+        cu!(cuGraphGetId(graph, id))
+    }
+}
+
+api! {
+    /// The number of an executable graph.
+    fn cudaGraphExecGetId => (executable: Handle, id: Out<u32>) {
+        context()?;
+        cu!(cuGraphExecGetId(executable, id))
+    }
+}
+
+api! {
+    /// The variable of a conditional node.
+    fn cudaGraphConditionalHandleCreate => (variable: Out<u64>, graph: Handle, default: u32, flags: u32) {
+        let context = handle(context()?);
+        cu!(cuGraphConditionalHandleCreate(variable, graph, context, default, flags))
+    }
+}
+
+api! {
+    /// The variable of a conditional node. Execution contexts other than the current one are not supported.
+    fn cudaGraphConditionalHandleCreate_v2 => (variable: Out<u64>, graph: Handle, other: Handle, default: u32, flags: u32) {
+        let context = handle(context()?);
+        if !other.is_null() && other != context {
+            driver().report.unsupported("a conditional node of another execution context");
+            return Err(Error::NOT_SUPPORTED);
+        }
+        cu!(cuGraphConditionalHandleCreate(variable, graph, context, default, flags))
     }
 }

@@ -1,11 +1,11 @@
 //! Memory: allocation, freeing, and attributes of pointers.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 
-use warpproof_driver::abi::{Answer, Error, Handle};
+use warpproof_driver::abi::{Answer, Error};
 use warpproof_driver::api::Out;
 
-use super::{context, init, out, stream};
+use super::{context, init, out};
 use crate::abi::{Extent, PitchedPointer, PointerAttributes};
 
 api! {
@@ -130,40 +130,6 @@ api! {
     fn cudaMemGetInfo => (free: Out<usize>, total: Out<usize>) {
         context()?;
         cu!(cuMemGetInfo_v2(free, total))
-    }
-}
-
-api! {
-    /// Moves managed memory to a device.
-    fn cudaMemPrefetchAsync_in12 | cudaMemPrefetchAsync_ptsz_in12 => (pointer: u64, count: usize, device: c_int, on: Handle) {
-        let on = stream(on);
-        context()?;
-        cu!(cuMemPrefetchAsync(pointer, count, device, on))
-    }
-}
-
-api! {
-    /// Moves managed memory to a location, which is two 32-bit numbers.
-    fn cudaMemPrefetchAsync | cudaMemPrefetchAsync_ptsz | cudaMemPrefetchAsync_v2 | cudaMemPrefetchAsync_v2_ptsz => (pointer: u64, count: usize, location: u64, flags: u32, on: Handle) {
-        let on = stream(on);
-        context()?;
-        cu!(cuMemPrefetchAsync_v2(pointer, count, location, flags, on))
-    }
-}
-
-api! {
-    /// Advice about managed memory, which has no effect.
-    fn cudaMemAdvise_in12 => (pointer: u64, count: usize, advice: u32, device: c_int) {
-        context()?;
-        cu!(cuMemAdvise(pointer, count, advice, device))
-    }
-}
-
-api! {
-    /// Advice about managed memory, which has no effect.
-    fn cudaMemAdvise | cudaMemAdvise_v2 => (pointer: u64, count: usize, advice: u32, location: u64) {
-        context()?;
-        cu!(cuMemAdvise_v2(pointer, count, advice, location))
     }
 }
 

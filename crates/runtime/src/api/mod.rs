@@ -43,16 +43,20 @@ macro_rules! cu {
     };
 }
 
+mod advice;
 mod array;
+mod batch;
 mod capture;
 mod copy;
 mod device;
 mod error;
 mod event;
+mod execution;
 mod function;
 mod graph;
 mod launch;
 mod library;
+mod log;
 mod memory;
 mod node;
 mod params;
@@ -65,16 +69,20 @@ pub mod symbols;
 mod texture;
 mod version;
 
+pub use advice::*;
 pub use array::*;
+pub use batch::*;
 pub use capture::*;
 pub use copy::*;
 pub use device::*;
 pub use error::*;
 pub use event::*;
+pub use execution::*;
 pub use function::*;
 pub use graph::*;
 pub use launch::*;
 pub use library::*;
+pub use log::*;
 pub use memory::*;
 pub use node::*;
 pub use params::*;
@@ -128,6 +136,7 @@ fn call(name: &str, body: impl FnOnce() -> Answer) -> u32 {
     let code = code_of(body);
     if code != 0 && code != NOT_READY {
         LAST.set(code);
+        log::failed(name, code);
     }
     code
 }

@@ -3,9 +3,10 @@
 use warpproof_driver::abi::{AllocationNode, Answer, Error, Handle, HostNode, KernelNode, SetNode};
 use warpproof_driver::api::{In, Out};
 use warpproof_driver::driver::driver;
+use warpproof_driver::work::Work;
 
 use super::node::{Place, copy, copy_of, host, kernel, launch_of, record, set, wait};
-use super::{context, out};
+use super::{context, handle, number, out};
 use crate::abi::Copy3dParms;
 
 /// `cudaGraphNodeParams`.
@@ -58,6 +59,20 @@ pub struct ChildNode {
     pub ownership: i32,
 }
 
+/// `cudaConditionalNodeParams`. CUDA 12 has no context.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ConditionalNode {
+    /// `cudaGraphConditionalHandle`.
+    pub variable: u64,
+    /// `cudaGraphConditionalNodeType`.
+    pub kind: u32,
+    /// Number of bodies.
+    pub size: u32,
+    /// The array of the bodies, which the node owns.
+    pub bodies: *const u64,
+}
+
 const KERNEL: u32 = 0;
 const COPY: u32 = 1;
 const SET: u32 = 2;
@@ -68,6 +83,7 @@ const WAIT: u32 = 6;
 const RECORD: u32 = 7;
 const ALLOCATION: u32 = 10;
 const FREE: u32 = 11;
+const CONDITIONAL: u32 = 13;
 
 /// Kind and union of the parameters.
 fn union(parameters: Out<NodeParams>) -> Answer<(u32, Out<u64>)> {
@@ -91,6 +107,23 @@ fn apply(place: Place, kind: u32, values: In<u64>) -> Answer<Option<()>> {
         _ => return Ok(None),
     }
     .map(Some)
+}
+
+/// Adds a conditional node, and shows the program its bodies.
+fn add_conditional(
+    node: Out<Handle>,
+    graph: Handle,
+    after: In<Handle>,
+    count: usize,
+    parameters: Out<ConditionalNode>,
+) -> Answer {
+    let wanted = parameters.read().get()?;
+    let after: Vec<u64> = after.list(count)?.into_iter().map(number).collect();
+    let mut driver = driver();
+    let (made, bodies) =
+        driver.add_conditional(number(graph), wanted.variable, (wanted.kind, wanted.size), &after)?;
+    parameters.put(ConditionalNode { bodies: bodies.as_ptr(), ..wanted })?;
+    node.put(handle(made))
 }
 
 fn add(
@@ -117,13 +150,15 @@ fn add(
             match child.ownership {
                 0 => cu!(cuGraphAddChildGraphNode(node, graph, after, count, child.graph)),
                 1 => {
-                    driver().report.unsupported("child graphs whose ownership moves");
-                    Err(Error::NOT_SUPPORTED)
+                    let after: Vec<u64> = after.list(count)?.into_iter().map(number).collect();
+                    let made = driver().move_child(number(graph), number(child.graph), &after)?;
+                    node.put(handle(made))
                 }
                 _ => Err(Error::INVALID_VALUE),
             }
         }
         ALLOCATION => cu!(cuGraphAddMemAllocNode(node, graph, after, count, values.cast())),
+        CONDITIONAL => add_conditional(node, graph, after, count, values.cast()),
         FREE => cu!(cuGraphAddMemFreeNode(node, graph, after, count, values.read().get()?)),
         _ => unsupported(kind),
     }
@@ -195,6 +230,14 @@ api! {
             RECORD => cu!(cuGraphEventRecordNodeGetEvent(node, values.cast())),
             ALLOCATION => cu!(cuGraphMemAllocNodeGetParams(node, values.cast::<AllocationNode>())),
             FREE => cu!(cuGraphMemFreeNodeGetParams(node, values)),
+            CONDITIONAL => {
+                let mut driver = driver();
+                let found = driver.node(number(node))?;
+                let Work::Conditional(work) = &found.work else { return Err(Error::INVALID_VALUE) };
+                let size = u32::try_from(found.bodies.len()).unwrap_or(0);
+                let (variable, kind, bodies) = (work.variable, work.kind.number(), found.bodies.as_ptr());
+                values.cast().put(ConditionalNode { variable, kind, size, bodies })
+            }
             _ => unsupported(kind),
         }
     }

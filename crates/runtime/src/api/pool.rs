@@ -1,6 +1,6 @@
 //! Memory pools and allocation in stream order.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 
 use warpproof_driver::abi::Handle;
 use warpproof_driver::api::{In, Out};
@@ -87,5 +87,29 @@ api! {
     fn cudaMemPoolGetAccess => (flags: Out<u32>, pool: Handle, location: Out<c_void>) {
         init()?;
         cu!(cuMemPoolGetAccess(flags, pool, location))
+    }
+}
+
+api! {
+    /// The default pool of a location, which is two 32-bit numbers.
+    fn cudaMemGetDefaultMemPool => (pool: Out<Handle>, location: In<[c_int; 2]>, kind: u32) {
+        init()?;
+        cu!(cuMemGetDefaultMemPool(pool, location, kind))
+    }
+}
+
+api! {
+    /// The current pool of a location.
+    fn cudaMemGetMemPool => (pool: Out<Handle>, location: In<[c_int; 2]>, kind: u32) {
+        init()?;
+        cu!(cuMemGetMemPool(pool, location, kind))
+    }
+}
+
+api! {
+    /// Sets the current pool of a location.
+    fn cudaMemSetMemPool => (location: In<[c_int; 2]>, kind: u32, pool: Handle) {
+        init()?;
+        cu!(cuMemSetMemPool(location, kind, pool))
     }
 }

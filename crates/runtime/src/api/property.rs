@@ -2,8 +2,8 @@
 
 use std::ffi::{c_char, c_int};
 
-use warpproof_driver::abi::Answer;
-use warpproof_driver::api::Out;
+use warpproof_driver::abi::{Answer, Error};
+use warpproof_driver::api::{In, Out};
 use warpproof_driver::driver::driver;
 
 use super::{init, out};
@@ -171,18 +171,20 @@ pub fn property_fields(major: u32) -> (Vec<Field>, usize) {
     (found, offset.next_multiple_of(8))
 }
 
+/// An attribute of a device. One that the driver does not know is a feature that it does not have.
+fn attribute_of(attribute: u32, device: c_int) -> c_int {
+    let mut value = 0;
+    match cu!(cuDeviceGetAttribute(out(&mut value), attribute, device)) {
+        Ok(()) => value,
+        Err(_) => 0,
+    }
+}
+
 /// Writes the structure of a device, up to a field.
 fn write(place: Out<u8>, device: c_int, major: u32, last: &str) -> Answer {
     init()?;
     let memory = driver().device(device)?.1.memory();
-    let int = |attribute: u32| {
-        let mut value = 0;
-        // An attribute that the driver does not know is a feature that it does not have.
-        match cu!(cuDeviceGetAttribute(out(&mut value), attribute, device)) {
-            Ok(()) => value,
-            Err(_) => 0,
-        }
-    };
+    let int = |attribute: u32| attribute_of(attribute, device);
     for (name, offset, value) in property_fields(major).0 {
         let place = place.at(offset);
         match value {
@@ -229,5 +231,69 @@ api! {
     /// Properties of a device.
     fn cudaGetDeviceProperties_in13 => (place: Out<u8>, device: c_int) {
         write(place, device, 13, "")
+    }
+}
+
+/// Properties that a program can wish for; other fields are not compared.
+const COMPARED: [&str; 7] = [
+    "totalGlobalMem",
+    "sharedMemPerBlock",
+    "regsPerBlock",
+    "maxThreadsPerBlock",
+    "major",
+    "minor",
+    "multiProcessorCount",
+];
+
+/// The device that has most of the wished properties, the first one of several. A property that is 0 is not wished.
+fn choose(device: Out<c_int>, wanted: In<u8>, major: u32) -> Answer {
+    init()?;
+    if device.is_null() || wanted.is_null() {
+        return Err(Error::INVALID_VALUE);
+    }
+    let mut wishes = Vec::new();
+    for (_, offset, value) in
+        property_fields(major).0.into_iter().filter(|(name, ..)| COMPARED.contains(name))
+    {
+        let place = wanted.at(offset);
+        let wish = match value {
+            Value::Memory | Value::Size(_) => place.cast::<u64>().get()?,
+            _ => u64::try_from(place.cast::<c_int>().get()?).unwrap_or(0),
+        };
+        if wish != 0 {
+            wishes.push((value, wish));
+        }
+    }
+    let mut count = 0;
+    cu!(cuDeviceGetCount(out(&mut count)))?;
+    let mut best = (0, 0);
+    for index in 0..count {
+        let memory = driver().device(index)?.1.memory();
+        let given = |value: Value| match value {
+            Value::Memory => memory,
+            Value::Size(attribute) | Value::Ints(&[attribute, ..]) => {
+                u64::try_from(attribute_of(attribute, index)).unwrap_or(0)
+            }
+            _ => 0,
+        };
+        let score = wishes.iter().filter(|(value, wish)| given(*value) >= *wish).count();
+        if score > best.0 {
+            best = (score, index);
+        }
+    }
+    device.put(best.1)
+}
+
+api! {
+    /// The device that fits best.
+    fn cudaChooseDevice_in12 => (device: Out<c_int>, wanted: In<u8>) {
+        choose(device, wanted, 12)
+    }
+}
+
+api! {
+    /// The device that fits best.
+    fn cudaChooseDevice_in13 => (device: Out<c_int>, wanted: In<u8>) {
+        choose(device, wanted, 13)
     }
 }

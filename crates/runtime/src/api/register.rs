@@ -68,14 +68,6 @@ plain! {
 }
 
 plain! {
-    /// Registers a host variable that device code uses. Device code of the software GPU has no access to it.
-    fn __cudaRegisterHostVar => (_binary: Handle, name: In<c_char>, _host: *const c_void, _size: usize) -> (), (), {
-        let name = name.text().unwrap_or_default();
-        driver().report.unsupported(&format!("host variable `{name}` in device code"));
-    }
-}
-
-plain! {
     /// Loads a fat binary, so that its managed variables have addresses; 1 if that succeeded.
     fn __cudaInitModule => (binary: Handle) -> c_char, 0, {
         let loaded = super::call("__cudaInitModule", || module(binary.addr()).map(drop));

@@ -143,10 +143,19 @@ api! {
 
 api! {
     /// Sets an attribute of a stream; it has no effect.
-    fn cudaStreamSetAttribute | cudaStreamSetAttribute_ptsz => (on: Handle, attribute: u32, value: In<c_void>) {
+    fn cudaStreamSetAttribute | cudaStreamSetAttribute_ptsz => (on: Handle, attribute: u32, value: In<[u32; 16]>) {
         let on = stream(on);
         context()?;
         cu!(cuStreamSetAttribute(on, attribute, value))
+    }
+}
+
+api! {
+    /// An attribute of a stream.
+    fn cudaStreamGetAttribute | cudaStreamGetAttribute_ptsz => (on: Handle, attribute: u32, value: Out<[u32; 16]>) {
+        let on = stream(on);
+        context()?;
+        cu!(cuStreamGetAttribute(on, attribute, value))
     }
 }
 

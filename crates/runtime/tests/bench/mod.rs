@@ -96,6 +96,13 @@ pub(crate) fn printed_with_headers(name: &str) -> Vec<String> {
     folders.iter().map(print).collect()
 }
 
+/// Runs a program on the libraries with two devices.
+pub(crate) fn run_on_two_devices(program: &Path, libraries: &TempDir) -> Output {
+    let mut command = Command::new(program);
+    command.env("LD_LIBRARY_PATH", libraries.path()).env_remove("WARPPROOF_REPORT");
+    command.env("WARPPROOF_DEVICE", "l4,l4").output().expect("the program starts")
+}
+
 /// Compiles a CUDA program; `None` if a test must be skipped.
 pub(crate) fn nvcc(name: &str, flags: &[&str], libraries: &TempDir) -> Option<PathBuf> {
     let nvcc = installed()?;
@@ -105,6 +112,21 @@ pub(crate) fn nvcc(name: &str, flags: &[&str], libraries: &TempDir) -> Option<Pa
     let output = compiler.arg(source(name)).arg("-o").arg(&program).output().expect("nvcc starts");
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
     Some(program)
+}
+
+/// The flags that compile a CUDA program for the runtime of CUDA 12; `None` if a test must be skipped.
+pub(crate) fn flags_of_12() -> Option<Vec<String>> {
+    let include = headers()?.pop()?;
+    let library = include.parent()?.join("lib");
+    let path = |path: &Path| path.display().to_string();
+    Some(vec!["-I".to_owned(), path(&include), "-L".to_owned(), path(&library)])
+}
+
+/// Compiles a CUDA program for the runtime of each major version, and runs it as `succeeds` does.
+pub(crate) fn succeeds_on_both_versions(name: &str) {
+    succeeds(name, &[]);
+    let Some(flags) = flags_of_12() else { return };
+    succeeds(name, &flags.iter().map(String::as_str).collect::<Vec<_>>());
 }
 
 /// Compiles and runs a CUDA program that prints `ok` and has no finding.

@@ -233,7 +233,7 @@ static void any_kind(unsigned *memory) {
     OK(cudaGraphCreate(&graph, 0));
     OK(cudaGraphAddNode(&set, graph, NULL, DATA 0, &parameters));
     OK(cudaGraphAddMemcpyNode1D(&copy, graph, &set, 1, numbers, memory, 128, 4));
-    parameters.kind = 13;
+    parameters.kind = 8;
     Node none;
     IS(cudaGraphAddNode(&none, graph, NULL, DATA 0, &parameters) == 801);
 #if MAJOR == 13
