@@ -371,6 +371,7 @@ impl Driver {
     pub fn release_memory(&mut self, base: u64) -> Answer {
         let Some(allocation) = self.memory.remove(&base) else { return Err(Error::INVALID_VALUE) };
         self.freed.add(base, &allocation, Site::here());
+        self.unguard(base, allocation.size);
         self.gpu.memory().free(allocation.lent).map_err(|_| Error::INVALID_VALUE)?;
         match allocation.kind {
             Kind::Device => {

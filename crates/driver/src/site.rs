@@ -80,6 +80,39 @@ static OWN: LazyLock<Range<usize>> = LazyLock::new(|| {
 });
 
 impl Site {
+    /// The number of frames.
+    pub const LENGTH: usize = KEPT;
+
+    /// A site of these return addresses.
+    pub fn of(frames: [usize; KEPT]) -> Site {
+        Site(frames)
+    }
+
+    /// The return addresses.
+    pub fn frames(self) -> [usize; KEPT] {
+        self.0
+    }
+
+    /// Looks up what a signal handler must not: where this library is.
+    pub fn prepare() {
+        LazyLock::force(&OWN);
+    }
+
+    /// The site of an instruction that caused the signal that this thread handles now.
+    pub fn of_fault(at: usize) -> Site {
+        let mut site = Site::here();
+        // Frames before it are those of the C library that call the handler.
+        if let Some(first) = site.0.iter().position(|frame| *frame == at) {
+            site.0.rotate_left(first);
+            site.0[KEPT - first..].fill(0);
+        } else {
+            site = Site::default();
+        }
+        // As a return address: one byte after the start of the instruction.
+        site.0[0] = at + 1;
+        site
+    }
+
     /// The site of the call that this thread makes now.
     pub fn here() -> Site {
         let mut walk = Walk { own: OWN.clone(), site: Site::default(), found: 0, depth: 0 };
@@ -199,14 +232,17 @@ fn first_written(frames: &[FrameRecord]) -> usize {
     if after < frames.len() { after } else { 0 }
 }
 
+/// A source file as reports show it: relative to the working directory if it is inside it.
+pub fn shown(file: &str) -> String {
+    let here = std::env::current_dir().ok();
+    let below = here.and_then(|here| Some(Path::new(file).strip_prefix(here).ok()?.display().to_string()));
+    below.unwrap_or_else(|| file.to_owned())
+}
+
 impl FrameRecord {
-    /// The source file, relative to the working directory if it is inside it.
+    /// The source file, as reports show it.
     pub fn shown_file(&self) -> Option<String> {
-        let file = self.file.as_deref()?;
-        let here = std::env::current_dir().ok();
-        let below =
-            here.and_then(|here| Some(Path::new(file).strip_prefix(here).ok()?.display().to_string()));
-        Some(below.unwrap_or_else(|| file.to_owned()))
+        self.file.as_deref().map(shown)
     }
 
     /// The frame for a sentence: file and line, or else function and module.

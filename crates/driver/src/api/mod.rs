@@ -67,6 +67,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::abi::{Answer, Error, Handle};
 use crate::driver::{Guard, driver};
+use crate::guard;
 use crate::queue::{self, Until};
 use crate::stream::Target;
 use crate::work::{self, Calls, Work};
@@ -82,7 +83,14 @@ thread_local! {
 fn call(name: &str, body: impl FnOnce() -> Answer) -> u32 {
     ASYNC.set(name.contains("Async"));
     PER_THREAD.set(name.ends_with("_ptsz") || name.ends_with("_ptds"));
-    match catch_unwind(AssertUnwindSafe(body)) {
+    if guard::accessed() {
+        driver().report_accesses();
+    }
+    let answer = catch_unwind(AssertUnwindSafe(body));
+    if guard::stale() {
+        driver().guard();
+    }
+    match answer {
         Ok(Ok(())) => 0,
         Ok(Err(Error(code))) => {
             crate::unread::call_failed(code);

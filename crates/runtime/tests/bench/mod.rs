@@ -79,13 +79,17 @@ pub(crate) fn headers() -> Option<Vec<PathBuf>> {
 
 /// Compiles a CUDA program; `None` if a test must be skipped.
 pub(crate) fn nvcc(name: &str, flags: &[&str], libraries: &TempDir) -> Option<PathBuf> {
-    let nvcc = installed()?;
     let program = libraries.path().join(name).with_extension("");
-    let mut compiler = Command::new(nvcc.program);
+    nvcc_file(&source(name), &program, flags)
+}
+
+/// Compiles a file in CUDA C++ to a program; `None` if a test must be skipped.
+pub(crate) fn nvcc_file(file: &Path, program: &Path, flags: &[&str]) -> Option<PathBuf> {
+    let mut compiler = Command::new(installed()?.program);
     compiler.args(["-arch=sm_89", "-cudart", "shared", "-lineinfo", "-g"]).args(flags);
-    let output = compiler.arg(source(name)).arg("-o").arg(&program).output().expect("nvcc starts");
+    let output = compiler.arg(file).arg("-o").arg(program).output().expect("nvcc starts");
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
-    Some(program)
+    Some(program.to_owned())
 }
 
 /// Compiles and runs a CUDA program that prints `ok` and has no finding.
