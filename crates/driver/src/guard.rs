@@ -18,6 +18,8 @@ use crate::site::Site;
 const MOST: usize = 256;
 /// Accesses that are stored until the next call of the API.
 const KEPT: usize = 64;
+/// `si_errno`, which is 0 for a fault, of a signal that we passed to another handler.
+const PASSED: c_int = 0x5750;
 /// Handlers of the program that are remembered. If the program changes its handler more often, nothing is protected.
 const MOST_HANDLERS: usize = 16;
 
@@ -114,8 +116,6 @@ static STALE: AtomicBool = AtomicBool::new(false);
 static NEXT: AtomicPtr<libc::sigaction> = AtomicPtr::new(null_mut());
 static FIRST: AtomicPtr<libc::sigaction> = AtomicPtr::new(null_mut());
 static HANDLERS: AtomicUsize = AtomicUsize::new(0);
-/// The thread whose fault another handler has now.
-static PASSING: AtomicUsize = AtomicUsize::new(0);
 /// The last fault that was not in a slot, and the number of changes at that time.
 static LAST: AtomicUsize = AtomicUsize::new(0);
 static LAST_CHANGES: AtomicUsize = AtomicUsize::new(usize::MAX);
@@ -251,9 +251,10 @@ fn install() -> bool {
 
 unsafe extern "C" fn fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes valid information for a fault.
-    let (address, code) = unsafe { ((*info).si_addr().addr(), (*info).si_code) };
+    let (address, code, passed) =
+        unsafe { ((*info).si_addr().addr(), (*info).si_code, (*info).si_errno == PASSED) };
     // Positive: a fault, not a signal that a process sent.
-    if code > 0 {
+    if code > 0 && !passed {
         if let Some(range) = SLOTS.iter().find_map(|slot| slot.containing(address)) {
             let pointer = std::ptr::with_exposed_provenance_mut(range.start);
             // SAFETY: these are whole pages that `Guards` protects. `mprotect` is a plain system call.
@@ -272,7 +273,7 @@ unsafe extern "C" fn fault(signal: c_int, info: *mut libc::siginfo_t, context: *
         }
     }
     // SAFETY: the arguments are those of this handler.
-    unsafe { pass(signal, info, context, code > 0) };
+    unsafe { pass(signal, info, context, passed) };
 }
 
 /// The instruction of a fault, and whether it writes.
@@ -324,22 +325,19 @@ fn store(address: usize, writes: Option<bool>, site: Site) {
 ///
 /// # Safety
 /// The arguments are those of a signal handler.
-unsafe fn pass(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void, repeats: bool) {
-    // SAFETY: it has no arguments and cannot fail.
-    let thread = unsafe { libc::gettid() };
-    let thread = usize::try_from(thread).unwrap_or(usize::MAX);
+unsafe fn pass(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void, passed: bool) {
     // The next handler may have remembered ours as the one before it: then it calls us, and the first one is meant.
-    let nested = PASSING.swap(thread, Ordering::SeqCst) == thread;
-    let next = if nested { &FIRST } else { &NEXT }.load(Ordering::SeqCst);
+    let next = if passed { &FIRST } else { &NEXT }.load(Ordering::SeqCst);
     // SAFETY: `install` stored it, and it is never freed.
     let next = unsafe { next.as_ref() };
     match next.map(|next| (next.sa_sigaction, next.sa_flags)) {
         None | Some((libc::SIG_DFL | libc::SIG_IGN, _)) => {
-            // SAFETY: all bytes zero is the default action, which ends the process: for a fault when the instruction is repeated.
+            // SAFETY: the information is valid; all bytes zero is the default action, which ends the process: for a fault, when the
+            // instruction is repeated.
             unsafe {
                 let action: libc::sigaction = std::mem::zeroed();
                 libc::sigaction(signal, &raw const action, null_mut());
-                if !repeats {
+                if (*info).si_code <= 0 {
                     libc::raise(signal);
                 }
             }
@@ -347,13 +345,15 @@ unsafe fn pass(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void, 
         Some((handler, flags)) => {
             let handler: *const () = std::ptr::with_exposed_provenance(handler);
             if flags & libc::SA_SIGINFO != 0 {
-                // SAFETY: the program installed the handler for three arguments.
-                unsafe { std::mem::transmute::<*const (), Handler>(handler)(signal, info, context) };
+                // SAFETY: the program installed the handler for three arguments; the information is valid.
+                unsafe {
+                    (*info).si_errno = PASSED;
+                    std::mem::transmute::<*const (), Handler>(handler)(signal, info, context);
+                }
             } else {
                 // SAFETY: the program installed the handler for one argument.
                 unsafe { std::mem::transmute::<*const (), unsafe extern "C" fn(c_int)>(handler)(signal) };
             }
         }
     }
-    PASSING.store(0, Ordering::SeqCst);
 }

@@ -149,3 +149,34 @@ fn a_program_that_is_compiled_alone_has_its_findings() {
         assert_eq!(found(&program, &findings), expected(&program));
     }
 }
+
+/// Runs `host_access.cu`; its exit code or signal, what it printed, and the lines of its findings.
+fn host_access(executable: &Path, what: &str, libraries: &TempDir) -> (Option<i32>, String, Vec<u64>) {
+    use std::os::unix::process::ExitStatusExt as _;
+    let file = libraries.path().join("findings");
+    let _ = fs::remove_file(&file);
+    let mut command = Command::new(executable);
+    command.arg(what).env("LD_LIBRARY_PATH", libraries.path()).env_remove("WARPPROOF_REPORT");
+    command.env("WARPPROOF_FINDINGS", "json").env("WARPPROOF_FINDINGS_FILE", &file);
+    let ended = command.output().unwrap();
+    let findings = fs::read_to_string(&file).unwrap_or_default();
+    let findings: Vec<serde_json::Value> =
+        findings.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(findings.iter().all(|finding| finding["class"] == "stream-race"), "{findings:?}");
+    let lines = findings.iter().map(|finding| site(finding)["line"].as_u64().unwrap()).collect();
+    (ended.status.code().or(ended.status.signal()), text(&ended.stdout) + &text(&ended.stderr), lines)
+}
+
+#[test]
+fn accesses_of_the_host_are_found_next_to_handlers_and_system_calls_of_the_program() {
+    let libraries = libraries();
+    let executable = libraries.path().join("host_access");
+    if nvcc_file(&bench::source("host_access.cu"), &executable, &[]).is_none() {
+        return;
+    }
+    let run = |what| host_access(&executable, what, &libraries);
+    // Two calls of one function, so two call sites.
+    assert_eq!(run("handlers"), (Some(0), "ok\n".to_owned(), vec![46, 46]));
+    assert_eq!(run("crash"), (Some(11), String::new(), vec![46]));
+    assert_eq!(run("calls"), (Some(0), "ok\n".to_owned(), vec![]));
+}
