@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
+use crate::inlined::Entries;
+
 /// Bytes of a section that are read at most.
 const LARGEST: u64 = 256 << 20;
 /// Sections and program headers that are read at most.
@@ -21,6 +23,7 @@ pub struct Image {
     /// Start, size and name of the functions, by start.
     functions: Vec<(u64, u64, String)>,
     tables: Tables,
+    entries: Entries,
     /// Lines that were looked up before.
     known: RefCell<BTreeMap<u64, Option<(String, u32)>>>,
 }
@@ -53,14 +56,24 @@ impl Image {
         let sections = table(&file, at, size, count, 64)?;
         let names = sections.get(usize::from(u16_at(&header, 62)?)).and_then(|entry| contents(&file, entry));
         let names = names.unwrap_or_default();
-        let mut image =
-            Image { segments, functions: Vec::new(), tables: Tables::default(), known: RefCell::default() };
+        let mut image = Image {
+            segments,
+            functions: Vec::new(),
+            tables: Tables::default(),
+            entries: Entries::default(),
+            known: RefCell::default(),
+        };
         for section in &sections {
             let name = string_at(&names, u64::from(u32_at(section, 0)?)).unwrap_or_default();
             let place = match (name.as_str(), u32_at(section, 4)?) {
                 (".debug_line", _) => &mut image.tables.line,
                 (".debug_line_str", _) => &mut image.tables.line_strings,
                 (".debug_str", _) => &mut image.tables.strings,
+                (".debug_info", _) => &mut image.entries.info,
+                (".debug_abbrev", _) => &mut image.entries.abbreviations,
+                (".debug_ranges", _) => &mut image.entries.ranges,
+                (".debug_rnglists", _) => &mut image.entries.lists,
+                (".debug_addr", _) => &mut image.entries.addresses,
                 // SHT_SYMTAB, SHT_DYNSYM
                 (_, 2 | 11) => {
                     let link = usize::try_from(u32_at(section, 40)?).ok()?;
@@ -101,6 +114,13 @@ impl Image {
         let found = self.tables.find(address);
         self.known.borrow_mut().insert(address, found.clone());
         found
+    }
+
+    /// The calls that are inlined at an address, innermost first: the function, and file and line of the call.
+    pub fn inlined(&self, address: u64) -> Vec<(Option<String>, Option<(String, u32)>)> {
+        let calls = self.entries.calls(address, [&self.tables.strings, &self.tables.line_strings]);
+        let place = |(table, file), line| Some((self.tables.file(table, file)?, line));
+        calls.into_iter().map(|call| (call.function, place(call.file, call.line))).collect()
     }
 }
 
@@ -160,7 +180,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 /// A string that ends with a zero.
-fn string_at(bytes: &[u8], at: u64) -> Option<String> {
+pub(crate) fn string_at(bytes: &[u8], at: u64) -> Option<String> {
     let rest = bytes.get(usize::try_from(at).ok()?..)?;
     let end = rest.iter().position(|byte| *byte == 0)?;
     Some(String::from_utf8_lossy(rest.get(..end)?).into_owned())
@@ -168,27 +188,35 @@ fn string_at(bytes: &[u8], at: u64) -> Option<String> {
 
 /// A reader of DWARF.
 #[derive(Clone, Copy, Debug)]
-struct Reader<'a> {
-    bytes: &'a [u8],
+pub(crate) struct Reader<'a> {
+    pub(crate) bytes: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, count: u64) -> Option<&'a [u8]> {
+    pub(crate) fn take(&mut self, count: u64) -> Option<&'a [u8]> {
         let (taken, rest) = self.bytes.split_at_checked(usize::try_from(count).ok()?)?;
         self.bytes = rest;
         Some(taken)
     }
 
-    fn byte(&mut self) -> Option<u8> {
+    pub(crate) fn byte(&mut self) -> Option<u8> {
         self.take(1)?.first().copied()
     }
 
-    /// A number of 1, 2, 4 or 8 bytes.
-    fn number(&mut self, bytes: u64) -> Option<u64> {
+    /// The length of a unit, and the size of offsets in it.
+    pub(crate) fn length(&mut self) -> Option<(u64, u64)> {
+        match self.number(4)? {
+            0xffff_ffff => Some((8, self.number(8)?)),
+            length => Some((4, length)),
+        }
+    }
+
+    /// A number of up to 8 bytes.
+    pub(crate) fn number(&mut self, bytes: u64) -> Option<u64> {
         Some(self.take(bytes)?.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
-    fn uleb(&mut self) -> Option<u64> {
+    pub(crate) fn uleb(&mut self) -> Option<u64> {
         let (mut value, mut shift) = (0, 0);
         loop {
             let byte = self.byte()?;
@@ -202,7 +230,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn sleb(&mut self) -> Option<i64> {
+    pub(crate) fn sleb(&mut self) -> Option<i64> {
         let (mut value, mut shift) = (0i64, 0);
         loop {
             let byte = self.byte()?;
@@ -216,7 +244,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn string(&mut self) -> Option<String> {
+    pub(crate) fn string(&mut self) -> Option<String> {
         let end = self.bytes.iter().position(|byte| *byte == 0)?;
         let text = self.take(u64::try_from(end).ok()?)?;
         self.byte()?;
@@ -244,10 +272,7 @@ impl Tables {
     fn find(&self, address: u64) -> Option<(String, u32)> {
         let mut all = Reader { bytes: &self.line };
         while !all.bytes.is_empty() {
-            let (offset_size, length) = match all.number(4)? {
-                0xffff_ffff => (8, all.number(8)?),
-                length => (4, length),
-            };
+            let (offset_size, length) = all.length()?;
             let unit = Reader { bytes: all.take(length)? };
             // A unit that is not understood does not hide the others.
             if let Some(found) = self.find_in(unit, offset_size, address) {
@@ -258,6 +283,21 @@ impl Tables {
     }
 
     fn find_in(&self, mut reader: Reader<'_>, offset_size: u64, address: u64) -> Option<(String, u32)> {
+        let unit = self.unit(&mut reader, offset_size)?;
+        let (file, line) = rows(&unit, reader, address)?;
+        Some((unit.path(file)?, line))
+    }
+
+    /// A file of the line table at an offset, by its number.
+    fn file(&self, offset: u64, number: u64) -> Option<String> {
+        let mut reader = Reader { bytes: self.line.get(usize::try_from(offset).ok()?..)? };
+        let (offset_size, length) = reader.length()?;
+        let mut reader = Reader { bytes: reader.take(length)? };
+        self.unit(&mut reader, offset_size)?.path(number)
+    }
+
+    /// The header of a line table; the reader is then at its program.
+    fn unit(&self, reader: &mut Reader<'_>, offset_size: u64) -> Option<Unit> {
         let version = reader.number(2)?;
         if !(2..=5).contains(&version) {
             return None;
@@ -267,10 +307,7 @@ impl Tables {
         }
         let length = reader.number(offset_size)?;
         let mut header = Reader { bytes: reader.take(length)? };
-        let unit = self.header(&mut header, version, offset_size)?;
-        let (file, line) = rows(&unit, reader, address)?;
-        let (name, folder) = unit.file(file)?;
-        Some((join(unit.folders.first().filter(|_| version == 5), folder, name), line))
+        self.header(&mut header, version, offset_size)
     }
 
     fn header(&self, header: &mut Reader<'_>, version: u64, offset_size: u64) -> Option<Unit> {
@@ -369,6 +406,12 @@ impl Tables {
 }
 
 impl Unit {
+    /// The path of a file by its number.
+    fn path(&self, number: u64) -> Option<String> {
+        let (name, folder) = self.file(number)?;
+        Some(join(self.folders.first().filter(|_| self.version == 5), folder, name))
+    }
+
     /// Name and folder of a file by its number.
     fn file(&self, number: u64) -> Option<(&str, Option<&str>)> {
         // Before version 5, files count from 1, and folder 0 is the directory of the compilation.

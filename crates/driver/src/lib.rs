@@ -28,6 +28,7 @@ pub mod guard;
 pub mod host;
 pub mod host_race;
 pub mod image;
+pub mod inlined;
 pub mod linker;
 pub mod mapping;
 pub mod memory;

@@ -48,10 +48,10 @@ fn joined(kind: &str) -> String {
 }
 
 /// The programs of a kind as one executable; `None` if a test must be skipped.
-fn compiled(kind: &str, libraries: &TempDir) -> Option<PathBuf> {
+fn compiled(kind: &str, flags: &[&str], libraries: &TempDir) -> Option<PathBuf> {
     let file = libraries.path().join(format!("{kind}.cu"));
     fs::write(&file, joined(kind)).unwrap();
-    nvcc_file(&file, &libraries.path().join(kind), &[])
+    nvcc_file(&file, &libraries.path().join(kind), flags)
 }
 
 /// Runs a program; its exit code, and its findings as JSON.
@@ -97,9 +97,9 @@ fn expected(program: &Path) -> Found {
         .collect()
 }
 
-fn compare(kind: &str, settings: &[(&str, &str)]) {
+fn compare(kind: &str, flags: &[&str], settings: &[(&str, &str)]) {
     let libraries = libraries();
-    let Some(executable) = compiled(kind, &libraries) else { return };
+    let Some(executable) = compiled(kind, flags, &libraries) else { return };
     let mut wrong = Vec::new();
     let late = settings.contains(&("WARPPROOF_LATE", "1"));
     for program in programs(kind) {
@@ -121,19 +121,24 @@ fn compare(kind: &str, settings: &[(&str, &str)]) {
 
 #[test]
 fn defects_are_found_at_their_lines() {
-    compare("fail", &[]);
+    compare("fail", &[], &[]);
+}
+
+#[test]
+fn defects_of_optimized_programs_are_found_at_their_lines() {
+    compare("fail", &["-O2"], &[]);
 }
 
 #[test]
 fn fixed_programs_have_no_findings() {
-    compare("pass", &[]);
+    compare("pass", &[], &[]);
     let names = |kind| programs(kind).iter().map(|path| name(path)).collect::<Vec<_>>();
     assert_eq!(names("fail"), names("pass"));
 }
 
 #[test]
 fn fixed_programs_have_no_findings_when_work_is_late() {
-    compare("pass", &[("WARPPROOF_LATE", "1")]);
+    compare("pass", &[], &[("WARPPROOF_LATE", "1")]);
 }
 
 #[test]
