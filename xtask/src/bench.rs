@@ -3,6 +3,7 @@
 mod checks;
 mod counters;
 mod driver;
+mod exec;
 pub(crate) mod fleet;
 mod sim;
 
@@ -21,9 +22,11 @@ const BATCHES: u32 = 6;
 
 /// Runs one benchmark in the release build: the speed of a debug build means nothing.
 pub(crate) fn run(what: &str, json: bool) -> Result<(), String> {
-    if what == "driver" {
-        // The measured programs are built for release; this program only starts them.
-        return driver::run(json);
+    // The measured programs are built for release; this program only starts them.
+    match what {
+        "driver" => return driver::run(json),
+        "exec" => return exec::run(json),
+        _ => {}
     }
     let task: Vec<&str> = ["bench", what].into_iter().chain(json.then_some("--json")).collect();
     in_release(&task, || match what {

@@ -198,6 +198,7 @@ tasks! {
         Bench::Checks { json } => bench::run("checks", json),
         Bench::Counters { json } => bench::run("counters", json),
         Bench::Driver { json } => bench::run("driver", json),
+        Bench::Exec { json } => bench::run("exec", json),
         Bench::Fleet { evaluations, bless } => bench::fleet::run(evaluations, bless),
     },
 
@@ -306,6 +307,12 @@ enum Bench {
     },
     /// Cost of a launch through the driver, compared with a direct call of the software GPU
     Driver {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Cost of 10,000 small launches under `warpproof exec`, compared with direct calls of the software GPU
+    Exec {
         /// Print one JSON object
         #[arg(long)]
         json: bool,

@@ -378,7 +378,7 @@ impl Driver {
     }
 
     /// One side of a copy: bytes, rows and slices of an array from an offset on.
-    pub fn array_end(&self, handle: u64, skip: [usize; 3], size: [usize; 3]) -> Answer<End> {
+    pub fn array_end(&mut self, handle: u64, skip: [usize; 3], size: [usize; 3]) -> Answer<End> {
         let array = self.array(handle)?;
         let ImageLevel { address, width, height, slices, pitch, slice } = array.image.base();
         let row = u64::from(width) * u64::from(array.image.texel.bytes());
@@ -389,6 +389,7 @@ impl Driver {
             .zip(limits)
             .all(|((skip, size), limit)| skip.checked_add(size).is_some_and(|end| end <= limit));
         if !fits {
+            self.report_array_bounds(address, [x, y, z], size.map(wide), limits);
             return Err(Error::INVALID_VALUE);
         }
         Ok(End { side: Side::Device, address: address + z * slice + y * pitch + x, pitch, slice })

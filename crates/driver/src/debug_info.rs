@@ -9,6 +9,8 @@ use std::fs::File;
 
 use warpproof_ptx::elf::{self, Elf, Section};
 
+use crate::inlined::Entries;
+
 /// Bytes of a section that are read at most.
 const LARGEST: u64 = 256 << 20;
 
@@ -20,6 +22,7 @@ pub struct Image {
     /// Start, size and name of the functions, by start.
     functions: Vec<(u64, u64, String)>,
     tables: Tables,
+    entries: Entries,
     /// Lines that were looked up before.
     known: RefCell<BTreeMap<u64, Option<(String, u32)>>>,
 }
@@ -41,13 +44,23 @@ impl Image {
         let loaded = segments.iter().filter(|segment| segment.kind == elf::LOADED);
         let segments = loaded.map(|segment| [segment.offset, segment.size, segment.address]).collect();
         let mut contents = |section: &Section| elf.contents(&mut file, section, LARGEST).unwrap_or_default();
-        let mut image =
-            Image { segments, functions: Vec::new(), tables: Tables::default(), known: RefCell::default() };
+        let mut image = Image {
+            segments,
+            functions: Vec::new(),
+            tables: Tables::default(),
+            entries: Entries::default(),
+            known: RefCell::default(),
+        };
         for section in &elf.sections {
             let place = match (elf.name(section).unwrap_or_default(), section.kind) {
                 (b".debug_line", _) => &mut image.tables.line,
                 (b".debug_line_str", _) => &mut image.tables.line_strings,
                 (b".debug_str", _) => &mut image.tables.strings,
+                (b".debug_info", _) => &mut image.entries.info,
+                (b".debug_abbrev", _) => &mut image.entries.abbreviations,
+                (b".debug_ranges", _) => &mut image.entries.ranges,
+                (b".debug_rnglists", _) => &mut image.entries.lists,
+                (b".debug_addr", _) => &mut image.entries.addresses,
                 (_, elf::SYMBOLS | elf::DYNAMIC_SYMBOLS) => {
                     let strings = elf.linked(section).map(&mut contents).unwrap_or_default();
                     image.functions.extend(functions(&contents(section), &strings));
@@ -86,6 +99,13 @@ impl Image {
         self.known.borrow_mut().insert(address, found.clone());
         found
     }
+
+    /// The calls that are inlined at an address, innermost first: the function, and file and line of the call.
+    pub fn inlined(&self, address: u64) -> Vec<(Option<String>, Option<(String, u32)>)> {
+        let calls = self.entries.calls(address, [&self.tables.strings, &self.tables.line_strings]);
+        let place = |(table, file), line| Some((self.tables.file(table, file)?, line));
+        calls.into_iter().map(|call| (call.function, place(call.file, call.line))).collect()
+    }
 }
 
 /// The functions of a symbol table.
@@ -96,33 +116,42 @@ fn functions(symbols: &[u8], names: &[u8]) -> Vec<(u64, u64, String)> {
         .collect()
 }
 
-fn string_at(strings: &[u8], at: u64) -> Option<String> {
+/// A string that ends with a zero.
+pub(crate) fn string_at(strings: &[u8], at: u64) -> Option<String> {
     elf::string_at(strings, at).map(|text| String::from_utf8_lossy(text).into_owned())
 }
 
 /// A reader of DWARF.
 #[derive(Clone, Copy, Debug)]
-struct Reader<'a> {
-    bytes: &'a [u8],
+pub(crate) struct Reader<'a> {
+    pub(crate) bytes: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, count: u64) -> Option<&'a [u8]> {
+    pub(crate) fn take(&mut self, count: u64) -> Option<&'a [u8]> {
         let (taken, rest) = self.bytes.split_at_checked(usize::try_from(count).ok()?)?;
         self.bytes = rest;
         Some(taken)
     }
 
-    fn byte(&mut self) -> Option<u8> {
+    pub(crate) fn byte(&mut self) -> Option<u8> {
         self.take(1)?.first().copied()
     }
 
-    /// A number of 1, 2, 4 or 8 bytes.
-    fn number(&mut self, bytes: u64) -> Option<u64> {
+    /// The length of a unit, and the size of offsets in it.
+    pub(crate) fn length(&mut self) -> Option<(u64, u64)> {
+        match self.number(4)? {
+            0xffff_ffff => Some((8, self.number(8)?)),
+            length => Some((4, length)),
+        }
+    }
+
+    /// A number of up to 8 bytes.
+    pub(crate) fn number(&mut self, bytes: u64) -> Option<u64> {
         Some(self.take(bytes)?.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
-    fn uleb(&mut self) -> Option<u64> {
+    pub(crate) fn uleb(&mut self) -> Option<u64> {
         let (mut value, mut shift) = (0, 0);
         loop {
             let byte = self.byte()?;
@@ -136,7 +165,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn sleb(&mut self) -> Option<i64> {
+    pub(crate) fn sleb(&mut self) -> Option<i64> {
         let (mut value, mut shift) = (0i64, 0);
         loop {
             let byte = self.byte()?;
@@ -150,7 +179,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn string(&mut self) -> Option<String> {
+    pub(crate) fn string(&mut self) -> Option<String> {
         let end = self.bytes.iter().position(|byte| *byte == 0)?;
         let text = self.take(u64::try_from(end).ok()?)?;
         self.byte()?;
@@ -178,10 +207,7 @@ impl Tables {
     fn find(&self, address: u64) -> Option<(String, u32)> {
         let mut all = Reader { bytes: &self.line };
         while !all.bytes.is_empty() {
-            let (offset_size, length) = match all.number(4)? {
-                0xffff_ffff => (8, all.number(8)?),
-                length => (4, length),
-            };
+            let (offset_size, length) = all.length()?;
             let unit = Reader { bytes: all.take(length)? };
             // A unit that is not understood does not hide the others.
             if let Some(found) = self.find_in(unit, offset_size, address) {
@@ -192,6 +218,21 @@ impl Tables {
     }
 
     fn find_in(&self, mut reader: Reader<'_>, offset_size: u64, address: u64) -> Option<(String, u32)> {
+        let unit = self.unit(&mut reader, offset_size)?;
+        let (file, line) = rows(&unit, reader, address)?;
+        Some((unit.path(file)?, line))
+    }
+
+    /// A file of the line table at an offset, by its number.
+    fn file(&self, offset: u64, number: u64) -> Option<String> {
+        let mut reader = Reader { bytes: self.line.get(usize::try_from(offset).ok()?..)? };
+        let (offset_size, length) = reader.length()?;
+        let mut reader = Reader { bytes: reader.take(length)? };
+        self.unit(&mut reader, offset_size)?.path(number)
+    }
+
+    /// The header of a line table; the reader is then at its program.
+    fn unit(&self, reader: &mut Reader<'_>, offset_size: u64) -> Option<Unit> {
         let version = reader.number(2)?;
         if !(2..=5).contains(&version) {
             return None;
@@ -201,10 +242,7 @@ impl Tables {
         }
         let length = reader.number(offset_size)?;
         let mut header = Reader { bytes: reader.take(length)? };
-        let unit = self.header(&mut header, version, offset_size)?;
-        let (file, line) = rows(&unit, reader, address)?;
-        let (name, folder) = unit.file(file)?;
-        Some((join(unit.folders.first().filter(|_| version == 5), folder, name), line))
+        self.header(&mut header, version, offset_size)
     }
 
     fn header(&self, header: &mut Reader<'_>, version: u64, offset_size: u64) -> Option<Unit> {
@@ -303,6 +341,12 @@ impl Tables {
 }
 
 impl Unit {
+    /// The path of a file by its number.
+    fn path(&self, number: u64) -> Option<String> {
+        let (name, folder) = self.file(number)?;
+        Some(join(self.folders.first().filter(|_| self.version == 5), folder, name))
+    }
+
     /// Name and folder of a file by its number.
     fn file(&self, number: u64) -> Option<(&str, Option<&str>)> {
         // Before version 5, files count from 1, and folder 0 is the directory of the compilation.

@@ -16,6 +16,7 @@ use crate::array::Arrays;
 use crate::context::{Context, Primary};
 use crate::device::Visible;
 use crate::graph::{Capture, Executable, Graph, Object};
+use crate::guard::Guards;
 use crate::mapping::VirtualMemory;
 use crate::memory::{Allocation, Kind, Pool};
 use crate::misuse::Freed;
@@ -94,6 +95,8 @@ pub struct Driver {
     pub freed: Freed,
     /// The order of the work of streams.
     pub order: Order,
+    /// Memory that the host must not access yet.
+    pub guards: Guards,
     /// Errors that no call has returned yet.
     pub unread: Unread,
     /// Work that runs later.
@@ -207,6 +210,7 @@ impl Driver {
             borrowers: 0,
             freed: Freed::default(),
             order: Order::default(),
+            guards: Guards::default(),
             unread: Unread::default(),
             queue: Queue::default(),
             next: HANDLES,

@@ -372,6 +372,7 @@ impl Driver {
         let Some(allocation) = self.memory.remove(&base) else { return Err(Error::INVALID_VALUE) };
         self.freed.add(base, &allocation, Site::here());
         self.advice.forget(&(base..base.saturating_add(allocation.size)));
+        self.unguard(base, allocation.size);
         self.gpu.memory().free(allocation.lent).map_err(|_| Error::INVALID_VALUE)?;
         match allocation.kind {
             Kind::Device => {

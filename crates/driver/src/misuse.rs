@@ -81,9 +81,9 @@ pub fn named(kind: Kind) -> &'static str {
 /// The function that frees memory of a kind.
 fn frees(kind: Kind) -> &'static str {
     match kind {
-        Kind::Device | Kind::Managed => "cuMemFree",
-        Kind::Host => "cuMemFreeHost",
-        Kind::Registered => "cuMemHostUnregister",
+        Kind::Device | Kind::Managed => "`cudaFree` or `cuMemFree`",
+        Kind::Host => "`cudaFreeHost` or `cuMemFreeHost`",
+        Kind::Registered => "`cudaHostUnregister` or `cuMemHostUnregister`",
     }
 }
 
@@ -133,7 +133,7 @@ impl Driver {
             )
             .at("the free", here)
             .at("the allocation", site)
-            .help(format!("free it with `{}`", frees(kind))),
+            .help(format!("free it with {}", frees(kind))),
             (Some((start, size, kind, site)), _) if start != base => HostFinding::new(
                 HostClass::InvalidFree,
                 format!("the freed address is {} into an allocation of {}", bytes(base - start), bytes(size)),
@@ -257,38 +257,44 @@ impl Driver {
             format!("{} must be a {expected} pointer, but {address:#x} is a {found} pointer", part.name()),
         )
         .at("the call", Site::here())
-        .help("swap the pointers, or call the function for the other direction");
+        .help("swap the pointers, or copy in the other direction: another function, or another `cudaMemcpyKind`");
         if let Some(site) = allocated {
             finding = finding.at("the allocation", site);
         }
         self.report_host(&finding);
     }
 
-    /// Reports a copy of the runtime API whose direction does not match its pointers. Returns whether it does match. `kind` is a
-    /// `cudaMemcpyKind`.
-    pub fn check_direction(&mut self, to: u64, from: u64, kind: u32) -> bool {
-        let (to_device, from_device) = match kind {
-            0 => (false, false),
-            1 => (true, false),
-            2 => (false, true),
-            3 => (true, true),
-            _ => return true,
-        };
-        for (address, device, part) in [(to, to_device, Use::Destination), (from, from_device, Use::Source)] {
-            let known = self.allocation(address).map(|(_, a)| (a.kind, a.site));
-            let found = match known {
-                // The host and devices can use these.
-                Some((Kind::Managed | Kind::Host | Kind::Registered, _)) => continue,
-                Some((Kind::Device, _)) => true,
-                None => Driver::is_device_address(address),
-            };
-            if found != device && address != 0 && self.freed.at(address).is_none() {
-                let expected = if device { "device" } else { "host" };
-                self.report_direction(address, part, known.map(|(_, site)| site), expected);
-                return false;
-            }
+    /// Reports a copy that ends after a variable.
+    pub fn report_variable_bounds(&mut self, offset: u64, count: u64, size: u64) {
+        let finding = HostFinding::new(
+            HostClass::CopyBounds,
+            format!(
+                "{} from byte {offset} on are copied, but the variable has {}",
+                bytes(count),
+                bytes(size)
+            ),
+        )
+        .at("the copy", Site::here())
+        .help("sizes and offsets are in bytes: compare with the size of the variable");
+        self.report_host(&finding);
+    }
+
+    /// Reports a copy that ends after an array. Each size has bytes of a row, rows and slices.
+    pub fn report_array_bounds(&mut self, address: u64, skip: [u64; 3], size: [u64; 3], limits: [u64; 3]) {
+        let shape = |[row, rows, slices]: [u64; 3]| format!("{slices} × {rows} rows of {}", bytes(row));
+        let mut finding = HostFinding::new(
+            HostClass::CopyBounds,
+            format!("the copy has {}, but the array has {}", shape(size), shape(limits)),
+        )
+        .at("the copy", Site::here());
+        if let Some((_, allocation)) = self.allocation(address) {
+            finding = finding.at("the allocation", allocation.site);
         }
-        true
+        if skip != [0; 3] {
+            let [x, y, z] = skip;
+            finding = finding.note(format!("it starts at byte {x} of row {y} of slice {z}"));
+        }
+        self.report_host(&finding.help("widths are in bytes: compare with the size of the array"));
     }
 
     /// Lines about freed memory that a kernel used.

@@ -6,8 +6,8 @@
 //! default stream and blocking streams wait for each other. All threads of the host share one clock: their own synchronization cannot
 //! be observed, so it is assumed.
 //!
-//! Can miss: races with operations that were forgotten (`MOST_OPERATIONS`, `MOST_RANGES`), between nodes of one graph,
-//! and with accesses of the host itself. Never reports: two operations that CUDA orders.
+//! Can miss: races with operations that were forgotten (`MOST_OPERATIONS`, `MOST_RANGES`), and between nodes of one graph. Accesses of
+//! the host itself are in `host_race`. Never reports: two operations that CUDA orders.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -16,6 +16,8 @@ use warpproof_diagnostic::host::HostClass;
 use warpproof_sim::check::Touched;
 
 use crate::driver::Driver;
+use crate::guard::{self, Forbidden, Pages};
+use crate::host_race::strictest;
 use crate::memory::{End, Kind, Memcpy, Memset, Side, wide};
 use crate::misuse::named;
 use crate::report::HostFinding;
@@ -93,6 +95,19 @@ struct Operation {
     /// What it is, for a sentence.
     name: String,
     touched: Touched,
+    /// What the host may not access until it knows that the operation is complete.
+    pages: Vec<Pages>,
+}
+
+/// An operation that an access of the host races with.
+#[derive(Debug)]
+pub struct Pending {
+    /// What it is, for a sentence.
+    pub name: String,
+    /// What the host may not do.
+    pub forbidden: Forbidden,
+    /// Where it was submitted.
+    pub site: Site,
 }
 
 /// How an operation accesses bytes, for a sentence.
@@ -146,6 +161,13 @@ fn shared(a: &[Range<u64>], b: &[Range<u64>]) -> Option<Range<u64>> {
     None
 }
 
+/// The ranges of a sorted list that overlap a range.
+pub fn overlapping<'a>(list: &'a [Range<u64>], range: &Range<u64>) -> &'a [Range<u64>] {
+    let from = list.partition_point(|other| other.end <= range.start);
+    let to = list.partition_point(|other| other.start < range.end);
+    list.get(from..to).unwrap_or_default()
+}
+
 /// Bytes that two operations access and at least one writes, and how each accesses them.
 fn conflict(a: &Touched, b: &Touched) -> Option<(Range<u64>, Access, Access)> {
     use Access::{Reads, Updates, Writes};
@@ -185,7 +207,7 @@ impl Order {
     }
 
     /// Ends an operation. Returns an earlier one that it races with.
-    fn end(&mut self, started: Started, name: &str, touched: Touched) -> Option<Race> {
+    fn end(&mut self, started: Started, name: &str, touched: Touched, pages: Vec<Pages>) -> Option<Race> {
         let race = self.past.iter().rev().find_map(|other| {
             if started.follows(&other.started) || other.started.follows(&started) {
                 return None;
@@ -198,10 +220,16 @@ impl Order {
             })
         });
         self.ranges += size(&touched);
-        self.past.push_back(Operation { started, name: name.to_owned(), touched });
+        if !pages.is_empty() {
+            guard::changed();
+        }
+        self.past.push_back(Operation { started, name: name.to_owned(), touched, pages });
         while self.past.len() > MOST_OPERATIONS || self.ranges > MOST_RANGES {
             let Some(oldest) = self.past.pop_front() else { break };
             self.ranges -= size(&oldest.touched);
+            if !oldest.pages.is_empty() {
+                guard::changed();
+            }
         }
         race
     }
@@ -225,8 +253,46 @@ impl Order {
     /// Every later operation follows what the host knows to be complete.
     fn prune(&mut self) {
         let host = &self.host;
+        if self.past.iter().any(|operation| !operation.pages.is_empty() && Order::known(host, operation)) {
+            guard::changed();
+        }
         self.past.retain(|operation| !Order::known(host, operation));
         self.ranges = self.past.iter().map(|operation| size(&operation.touched)).sum();
+    }
+
+    /// The pages that the host may not access now.
+    pub fn guarded(&self) -> Vec<Pages> {
+        strictest(self.past.iter().flat_map(|operation| &operation.pages))
+    }
+
+    /// The last operation whose pages contain an address.
+    pub fn pending_at(&self, address: u64) -> Option<Pending> {
+        self.past.iter().rev().find_map(|operation| {
+            let pages = operation.pages.iter().find(|pages| pages.range.contains(&address))?;
+            let (name, site) = (operation.name.clone(), operation.started.site);
+            Some(Pending { name, forbidden: pages.forbidden, site })
+        })
+    }
+
+    /// Forgets the pages that overlap a range.
+    pub fn forget_pages(&mut self, range: &Range<u64>) {
+        let overlaps = |pages: &Pages| pages.range.start < range.end && range.start < pages.range.end;
+        for operation in &mut self.past {
+            if operation.pages.iter().any(overlaps) {
+                guard::changed();
+                operation.pages.retain(|pages| !overlaps(pages));
+            }
+        }
+    }
+
+    /// The host may learn from memory that an operation, and what happens before it, is complete.
+    pub fn may_be_known(&mut self, started: &Started) {
+        for operation in &mut self.past {
+            if !operation.pages.is_empty() && started.follows(&operation.started) {
+                guard::changed();
+                operation.pages.clear();
+            }
+        }
     }
 
     /// Records an event.
@@ -331,7 +397,7 @@ impl Driver {
         self.compares_copies() && self.streams.len() > 1
     }
 
-    fn compares_copies(&self) -> bool {
+    pub(crate) fn compares_copies(&self) -> bool {
         self.settings.checks.contains(&warpproof_sim::check::Check::Race) && !self.settings.model_clock
     }
 
@@ -348,9 +414,9 @@ impl Driver {
         if !self.compares_copies() {
             return;
         }
-        let Some(Race { bytes, first, second }) = self.order.end(started.clone(), name, touched) else {
-            return;
-        };
+        let pages = self.pages_of(started, &touched);
+        let race = self.order.end(started.clone(), name, touched, pages);
+        let Some(Race { bytes, first, second }) = race else { return };
         let memory = match self.allocation(bytes.start) {
             Some((base, allocation)) => format!(
                 "{} to {} of an allocation of {} bytes of {}",
@@ -386,6 +452,12 @@ impl Driver {
             && !Driver::is_device_address(end.address)
     }
 
+    /// Whether one side of a copy is memory of the host, pinned or not.
+    fn of_host(&self, end: End) -> bool {
+        let kind = self.allocation(end.address).map(|(_, allocation)| allocation.kind);
+        self.pageable(end) || matches!(kind, Some(Kind::Host | Kind::Registered))
+    }
+
     /// Records a copy that was made.
     pub fn copied(&mut self, started: &Started, copy: &Memcpy) {
         let (from, to) = (self.pageable(copy.from), self.pageable(copy.to));
@@ -397,7 +469,8 @@ impl Driver {
             touched.written = rows(copy.to, copy);
         }
         self.end_operation(started, "the copy", touched);
-        if to {
+        // CUDA copies within host memory before the call returns.
+        if to || (self.of_host(copy.from) && self.of_host(copy.to)) {
             self.order.host_knows(started);
         }
     }
@@ -494,7 +567,7 @@ mod tests {
 
     fn run(order: &mut Order, stream: u64, after: &[u64], touched: Touched) -> bool {
         let started = order.start(stream, after, Site::default());
-        order.end(started, "it", touched).is_some()
+        order.end(started, "it", touched, Vec::new()).is_some()
     }
 
     #[test]

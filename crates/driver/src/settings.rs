@@ -58,6 +58,8 @@ pub struct Settings {
     pub leaks: Option<Leaks>,
     /// `WARPPROOF_LATE`: work runs at the latest moment that CUDA allows.
     pub late: bool,
+    /// `WARPPROOF_HOST_RACES`: whether accesses of the host are compared with the work of streams; on by default.
+    pub host_races: bool,
     /// Messages about invalid settings.
     pub doubts: Vec<String>,
 }
@@ -136,6 +138,8 @@ impl Settings {
         let switch = ["0", "1", "true", "false", "yes", "no", "on", "off"];
         let fail = on(word("WARPPROOF_FAIL", &switch));
         let late = on(word("WARPPROOF_LATE", &switch));
+        let host_races =
+            !matches!(word("WARPPROOF_HOST_RACES", &switch).as_str(), "0" | "false" | "no" | "off");
         let leaks = match word("WARPPROOF_LEAKS", &["off", "warn", "error"]).as_str() {
             "off" => Some(Leaks::Off),
             "warn" => Some(Leaks::Warn),
@@ -156,6 +160,7 @@ impl Settings {
             blocking: get("CUDA_LAUNCH_BLOCKING").is_some_and(|text| text.trim() == "1"),
             leaks,
             late,
+            host_races,
             doubts,
         }
     }

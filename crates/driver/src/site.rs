@@ -80,6 +80,39 @@ static OWN: LazyLock<Range<usize>> = LazyLock::new(|| {
 });
 
 impl Site {
+    /// The number of frames.
+    pub const LENGTH: usize = KEPT;
+
+    /// A site of these return addresses.
+    pub fn of(frames: [usize; KEPT]) -> Site {
+        Site(frames)
+    }
+
+    /// The return addresses.
+    pub fn frames(self) -> [usize; KEPT] {
+        self.0
+    }
+
+    /// Looks up what a signal handler must not: where this library is.
+    pub fn prepare() {
+        LazyLock::force(&OWN);
+    }
+
+    /// The site of an instruction that caused the signal that this thread handles now.
+    pub fn of_fault(at: usize) -> Site {
+        let mut site = Site::here();
+        // Frames before it are those of the C library that call the handler.
+        if let Some(first) = site.0.iter().position(|frame| *frame == at) {
+            site.0.rotate_left(first);
+            site.0[KEPT - first..].fill(0);
+        } else {
+            site = Site::default();
+        }
+        // As a return address: one byte after the start of the instruction.
+        site.0[0] = at + 1;
+        site
+    }
+
     /// The site of the call that this thread makes now.
     pub fn here() -> Site {
         let mut walk = Walk { own: OWN.clone(), site: Site::default(), found: 0, depth: 0 };
@@ -176,8 +209,18 @@ impl Symbols {
             if place.is_none() && (map.path.contains(".cpython-") || map.path.contains(".abi3.")) {
                 break;
             }
-            let (file, line) = place.map_or((None, 0), |(file, line)| (Some(file), line));
-            frames.push(FrameRecord { module: map.path.clone(), offset: offset + 1, function, file, line });
+            // The line of an inlined function belongs to that function, and so on; the last one belongs to the function of the symbol.
+            let (mut names, mut places) = (Vec::new(), vec![place]);
+            for (name, place) in image.inlined(offset) {
+                names.push(name);
+                places.push(place);
+            }
+            names.push(function);
+            for (function, place) in names.into_iter().zip(places) {
+                let (file, line) = place.map_or((None, 0), |(file, line)| (Some(file), line));
+                let module = map.path.clone();
+                frames.push(FrameRecord { module, offset: offset + 1, function, file, line });
+            }
         }
         let from = first_written(&frames);
         frames.split_off(from)
@@ -189,7 +232,7 @@ impl Symbols {
 /// is no other.
 fn first_written(frames: &[FrameRecord]) -> usize {
     let stub =
-        |frame: &FrameRecord| frame.function.as_deref().is_some_and(|name| name.contains("__device_stub__"));
+        |frame: &FrameRecord| frame.function.as_deref().is_some_and(|name| name.contains("__device_stub_"));
     let header = |frame: &FrameRecord| {
         let file = frame.file.as_deref().unwrap_or_default();
         file.ends_with(".cudafe1.stub.c")
@@ -198,20 +241,51 @@ fn first_written(frames: &[FrameRecord]) -> usize {
             || RUST_LIBRARIES.iter().any(|place| file.contains(place))
     };
     let after = match frames.iter().rposition(stub) {
-        Some(stub) => stub + 2,
+        Some(stub) => stub + 1 + usize::from(calls_stub(frames, stub)),
         None => frames.iter().take_while(|frame| header(frame)).count(),
     };
     if after < frames.len() { after } else { 0 }
 }
 
+/// A source file as reports show it: relative to the working directory if it is inside it.
+pub fn shown(file: &str) -> String {
+    let here = std::env::current_dir().ok();
+    let below = here.and_then(|here| Some(Path::new(file).strip_prefix(here).ok()?.display().to_string()));
+    below.unwrap_or_else(|| file.to_owned())
+}
+
+/// Whether the frame after a stub is the function with the kernel's name that calls it. An optimizing compiler may leave it out.
+fn calls_stub(frames: &[FrameRecord], stub: usize) -> bool {
+    let name = |frame: &'_ FrameRecord| frame.function.clone().unwrap_or_default();
+    // A stub's name has the kernel's mangled name without its first character.
+    let kernel = frames.iter().find_map(|frame| {
+        let name = name(frame);
+        Some(identifier(name.split_once("__device_stub__")?.1).to_owned())
+    });
+    let caller = frames.get(stub + 1).map(name).unwrap_or_default();
+    kernel.is_some_and(|kernel| kernel == identifier(caller.strip_prefix('_').unwrap_or(&caller)))
+}
+
+/// The last identifier of a mangled name without its first underscore, or the whole name if it is not mangled.
+fn identifier(name: &str) -> &str {
+    let Some(mut rest) = name.strip_prefix('Z') else { return name };
+    rest = rest.strip_prefix('N').unwrap_or(rest);
+    let mut last = name;
+    loop {
+        // `L` marks names that only one file sees.
+        rest = rest.strip_prefix('L').unwrap_or(rest);
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let length = rest.get(..digits).and_then(|digits| digits.parse::<usize>().ok());
+        let end = length.and_then(|length| digits.checked_add(length));
+        let Some((part, end)) = end.and_then(|end| Some((rest.get(digits..end)?, end))) else { return last };
+        (last, rest) = (part, rest.get(end..).unwrap_or_default());
+    }
+}
+
 impl FrameRecord {
-    /// The source file, relative to the working directory if it is inside it.
+    /// The source file, as reports show it.
     pub fn shown_file(&self) -> Option<String> {
-        let file = self.file.as_deref()?;
-        let here = std::env::current_dir().ok();
-        let below =
-            here.and_then(|here| Some(Path::new(file).strip_prefix(here).ok()?.display().to_string()));
-        Some(below.unwrap_or_else(|| file.to_owned()))
+        self.file.as_deref().map(shown)
     }
 
     /// The frame for a sentence: file and line, or else function and module.
@@ -272,6 +346,21 @@ mod tests {
         // A program that is all libraries keeps its innermost frame.
         assert_eq!(first_written(&rust[..3]), 0);
         assert_eq!(first_written(&[]), 0);
+        // The function that calls the stub is inlined or left out.
+        assert_eq!(first_written(&[launch[0].clone(), launch[1].clone(), launch[3].clone()]), 2);
+    }
+
+    #[test]
+    fn the_caller_of_a_stub_has_the_name_of_the_kernel() {
+        for (stub, caller) in [
+            ("Z4caddPiiPii", "cadd"),
+            ("ZN4in_x3addEPiiPii", "ZN4in_xL3addEPii"),
+            ("ZN4in_x4taddILi3EEEvPiiPii", "ZN4in_xL4taddILi3EEEvPii"),
+        ] {
+            assert_eq!(identifier(stub), identifier(caller));
+        }
+        assert_ne!(identifier("Z3addPii"), identifier("main"));
+        assert_eq!(identifier("Z999999999999999999999a"), "Z999999999999999999999a");
     }
 
     #[test]

@@ -411,7 +411,7 @@ impl Driver {
         let checks = (!settings.checks.is_empty()).then(|| CheckSettings {
             checks: settings.checks.clone(),
             buffers: self.roles(),
-            touched: self.compares_streams(),
+            touched: self.compares_streams() || self.has_host_memory(),
             ..CheckSettings::default()
         });
         // Host memory cannot be restored between schedules, because the program may use it meanwhile: only one schedule then.

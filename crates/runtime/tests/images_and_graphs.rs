@@ -18,7 +18,11 @@ fn c_succeeds_on_both_versions(name: &str) -> Vec<String> {
 
 #[test]
 fn arrays_textures_and_surfaces_on_both_versions() {
-    assert_eq!(c_succeeds_on_both_versions("images.c"), ["", ""]);
+    for reported in c_succeeds_on_both_versions("images.c") {
+        // The program tries one copy that ends after its array.
+        let found: Vec<&str> = reported.lines().filter(|line| line.starts_with("warpproof: ")).collect();
+        assert!(matches!(found[..], [one] if one.starts_with("warpproof: copy-bounds: ")), "{reported}");
+    }
 }
 
 #[test]

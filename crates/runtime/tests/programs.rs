@@ -2,6 +2,7 @@
 mod bench;
 
 use bench::{compile, libraries, nvcc, run, run_on_two_devices, succeeds, succeeds_on_both_versions, text};
+use std::process::Command;
 
 #[test]
 fn a_program_that_registers_its_own_kernel_runs_on_both_versions() {
@@ -10,11 +11,11 @@ fn a_program_that_registers_its_own_kernel_runs_on_both_versions() {
         let output = run(&compile("registered.c", major, &libraries), &libraries);
         assert_eq!(text(&output.stdout), "ok\n", "{major}");
         assert!(output.status.success());
-        // It frees memory twice, and does not read the error of a launch that fails.
+        // It copies more than a variable has, frees memory twice, and does not read the error of a launch that fails.
         let found = text(&output.stderr);
         let classes = found.lines().filter_map(|line| line.strip_prefix("warpproof: ")?.split_once(": "));
         let classes: Vec<&str> = classes.map(|(class, _)| class).collect();
-        assert_eq!(classes, ["double-free", "unread-error"], "{found}");
+        assert_eq!(classes, ["copy-bounds", "double-free", "unread-error"], "{found}");
     }
 }
 
@@ -61,6 +62,33 @@ fn streams_events_and_occupancy() {
 fn the_default_stream_of_each_thread() {
     succeeds("streams.cu", &["-default-stream", "per-thread"]);
     succeeds("memory.cu", &["-default-stream", "per-thread"]);
+}
+
+#[test]
+fn kernels_of_eight_threads_have_the_results_and_findings_of_one() {
+    let libraries = libraries();
+    let Some(program) = nvcc("threads.cu", &[], &libraries) else { return };
+    let run = |threads: &str| {
+        let findings = libraries.path().join(format!("findings.{threads}"));
+        let mut command = Command::new(&program);
+        command.arg(threads).env("LD_LIBRARY_PATH", libraries.path()).env_remove("WARPPROOF_REPORT");
+        command.env("WARPPROOF_FINDINGS", "json").env("WARPPROOF_FINDINGS_FILE", &findings);
+        let output = command.output().expect("the program starts");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let found = std::fs::read_to_string(&findings).expect("findings");
+        let mut found: Vec<serde_json::Value> =
+            found.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        for finding in &mut found {
+            // Which launch of the process it was, and from where the thread was started.
+            finding["launch"] = 0.into();
+            finding["site"].as_array_mut().expect("frames").truncate(1);
+        }
+        (text(&output.stdout), found)
+    };
+    let one = run("1");
+    assert_eq!((one.0.len(), one.1.len()), (17, 1), "{one:?}");
+    assert_eq!((&one.1[0]["class"], &one.1[0]["severity"]), (&"shared-race".into(), &"error".into()));
+    assert_eq!(run("8"), one);
 }
 
 #[test]

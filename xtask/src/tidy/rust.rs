@@ -18,6 +18,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/driver/src/abi.rs", "the type of callbacks of the C program"),
     ("crates/driver/src/work.rs", "the type of callbacks of the C program"),
     ("crates/driver/src/host.rs", "accesses the program's own memory"),
+    ("crates/driver/src/guard.rs", "protects pages of the program's memory, handles the signal of an access"),
     ("crates/driver/src/site.rs", "walks the stack with the C runtime's unwinder"),
     ("crates/driver/src/exit.rs", "runs when the program ends"),
     (

@@ -71,6 +71,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::abi::{Answer, Error, Handle};
 use crate::driver::{Guard, driver};
+use crate::guard;
 use crate::queue::{self, Until};
 use crate::stream::Target;
 use crate::work::{self, Calls, Work};
@@ -86,7 +87,14 @@ thread_local! {
 fn call(name: &str, body: impl FnOnce() -> Answer) -> u32 {
     ASYNC.set(name.contains("Async"));
     PER_THREAD.set(is_per_thread(name));
-    code_of(|| body().inspect_err(|Error(code)| crate::unread::call_failed(*code)))
+    if guard::accessed() {
+        driver().report_accesses();
+    }
+    let code = code_of(|| body().inspect_err(|Error(code)| crate::unread::call_failed(*code)));
+    if guard::stale() {
+        driver().guard();
+    }
+    code
 }
 
 /// The error code that a body returns, or 0. A panic becomes `CUDA_ERROR_UNKNOWN` and does not unwind into C.

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 
 use warpproof_driver::abi::{Answer, Error, Handle};
 use warpproof_driver::api::Out;
+use warpproof_driver::driver::driver;
 
 use super::copy::{Direction, copy, copy_async};
 use super::register::variable;
@@ -16,7 +17,10 @@ pub(super) fn part(symbol: *const c_void, offset: usize, count: usize) -> Answer
     let wide = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     match wide(offset).checked_add(wide(count)) {
         Some(end) if end <= size => Ok(address + wide(offset)),
-        _ => Err(Error::INVALID_VALUE),
+        _ => {
+            driver().report_variable_bounds(wide(offset), wide(count), size);
+            Err(Error::INVALID_VALUE)
+        }
     }
 }
 

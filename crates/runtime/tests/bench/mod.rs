@@ -74,13 +74,17 @@ pub(crate) fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
+/// The directories of the headers of versions 13 and 12, or `None` if a test must be skipped.
+fn headers() -> Option<[PathBuf; 2]> {
+    // …/cu13/bin/nvcc
+    let program = installed()?.program;
+    let root = program.parent()?.parent()?;
+    Some([root.join("include"), root.parent()?.join("cuda_runtime/include")])
+}
+
 /// What a C program prints if it is compiled with the headers of each version; nothing if a test must be skipped.
 pub(crate) fn printed_with_headers(name: &str) -> Vec<String> {
-    let Some(nvcc) = installed() else { return Vec::new() };
-    // …/cu13/bin/nvcc
-    let root = nvcc.program.parent().and_then(Path::parent).expect("a directory of directories");
-    let other = root.parent().expect("a directory").join("cuda_runtime/include");
-    let folders = [root.join("include"), other];
+    let Some(folders) = headers() else { return Vec::new() };
     let print = |folder: &PathBuf| {
         let place = tempfile::tempdir().expect("a directory");
         let program = place.path().join("program");
@@ -105,18 +109,22 @@ pub(crate) fn run_on_two_devices(program: &Path, libraries: &TempDir) -> Output 
 
 /// Compiles a CUDA program; `None` if a test must be skipped.
 pub(crate) fn nvcc(name: &str, flags: &[&str], libraries: &TempDir) -> Option<PathBuf> {
-    let nvcc = installed()?;
     let program = libraries.path().join(name).with_extension("");
-    let mut compiler = Command::new(nvcc.program);
+    nvcc_file(&source(name), &program, flags)
+}
+
+/// Compiles a file in CUDA C++ to a program; `None` if a test must be skipped.
+pub(crate) fn nvcc_file(file: &Path, program: &Path, flags: &[&str]) -> Option<PathBuf> {
+    let mut compiler = Command::new(installed()?.program);
     compiler.args(["-arch=sm_89", "-cudart", "shared", "-lineinfo", "-g"]).args(flags);
-    let output = compiler.arg(source(name)).arg("-o").arg(&program).output().expect("nvcc starts");
+    let output = compiler.arg(file).arg("-o").arg(program).output().expect("nvcc starts");
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
-    Some(program)
+    Some(program.to_owned())
 }
 
 /// The flags that compile a CUDA program for the runtime of CUDA 12; `None` if a test must be skipped.
 pub(crate) fn flags_of_12() -> Option<Vec<String>> {
-    let include = headers()?.pop()?;
+    let [_, include] = headers()?;
     let library = include.parent()?.join("lib");
     let path = |path: &Path| path.display().to_string();
     Some(vec!["-I".to_owned(), path(&include), "-L".to_owned(), path(&library)])

@@ -14,6 +14,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use warpproof_cuda::driver::report::{COUNT, HostRecord, PlaceRecord, Record};
 use warpproof_cuda::driver::settings::Settings;
+use warpproof_cuda::driver::site::shown;
 use warpproof_model::grouped;
 use warpproof_sim::check::{Class, Finding, Label, Severity as Grade, Thread};
 use warpproof_sim::stop;
@@ -72,6 +73,9 @@ pub(crate) struct Exec {
     /// Report memory that is never freed [default: warn; off for Python]
     #[arg(long, value_name = "HOW", value_parser = ["off", "warn", "error"], hide_possible_values = true)]
     leaks: Option<String>,
+    /// Report loads and stores of the host that race with a device [default: on]
+    #[arg(long, value_name = "WHEN", value_parser = ["on", "off"], hide_possible_values = true)]
+    host_races: Option<String>,
     /// Set the output format
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
@@ -164,7 +168,7 @@ impl Exec {
     }
 
     /// The settings, as passed to the library.
-    fn settings(&self) -> [(&'static str, Option<String>); 7] {
+    fn settings(&self) -> [(&'static str, Option<String>); 8] {
         [
             ("WARPPROOF_CHECKS", self.checks.clone()),
             ("WARPPROOF_SCHEDULES", self.schedules.map(|n| n.to_string())),
@@ -173,6 +177,7 @@ impl Exec {
             ("WARPPROOF_FAIL", self.fail.then(|| "1".to_owned())),
             ("WARPPROOF_LEAKS", self.leaks.clone()),
             ("WARPPROOF_LATE", self.late.then(|| "1".to_owned())),
+            ("WARPPROOF_HOST_RACES", self.host_races.clone()),
         ]
     }
 
@@ -251,7 +256,7 @@ fn label(place: &PlaceRecord) -> Label {
             instruction: place.instruction.clone(),
             ptx_line: place.ptx_line,
             source: source
-                .map(|at| stop::SourceLine { file: at.file.clone(), line: at.line, column: at.column })
+                .map(|at| stop::SourceLine { file: shown(&at.file), line: at.line, column: at.column })
                 .collect(),
         },
         thread: place.thread.map(|(block, thread)| Thread { block, thread }),
@@ -302,7 +307,7 @@ impl Collected {
         let name = format!("{}.ptx", readable(kernel));
         let ptx = Ptx::new(text.unwrap_or_default(), name.clone());
         // The kernel's source file, if it can be read.
-        let origin = places.iter().find_map(|place| place.source.last()).map(|at| at.file.clone());
+        let origin = places.iter().find_map(|place| place.source.last()).map(|at| shown(&at.file));
         let read = origin.and_then(|origin| Source::read(Path::new(&origin)).ok());
         let source = read.unwrap_or_else(|| Source::new(name, ptx.text.clone()));
         let mut report = of_finding(&finding, &ptx, &source);

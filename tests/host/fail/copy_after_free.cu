@@ -1,0 +1,11 @@
+// A copy reads memory that was freed.
+#include "../runtime.h"
+
+int main() {
+    int *data, host[16];
+    OK(cudaMalloc(&data, 64));
+    OK(cudaMemset(data, 0, 64));
+    OK(cudaFree(data));
+    OK(cudaMemcpy(host, data, 64, cudaMemcpyDeviceToHost)); //~ use-after-free
+    return 0;
+}

@@ -1,0 +1,11 @@
+// A copy within the host gets a device pointer.
+#include "../runtime.h"
+
+int main() {
+    int host[16], *data;
+    OK(cudaMalloc(&data, 64));
+    OK(cudaMemset(data, 0, 64));
+    OK(cudaMemcpy(host, data, 64, cudaMemcpyHostToHost)); //~ invalid-copy-direction
+    OK(cudaFree(data));
+    return 0;
+}

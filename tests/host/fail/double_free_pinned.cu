@@ -1,0 +1,10 @@
+// Pinned memory is freed twice.
+#include "../runtime.h"
+
+int main() {
+    int *data;
+    OK(cudaHostAlloc(&data, 64, cudaHostAllocDefault));
+    OK(cudaFreeHost(data));
+    OK(cudaFreeHost(data)); //~ double-free
+    return 0;
+}

@@ -1,0 +1,10 @@
+// The function for pinned memory gets device memory.
+#include "../runtime.h"
+
+int main() {
+    int *data;
+    OK(cudaMalloc(&data, 64));
+    OK(cudaFreeHost(data)); //~ invalid-free
+    OK(cudaFree(data));
+    return 0;
+}

@@ -1,0 +1,10 @@
+// The function for device memory gets pinned memory.
+#include "../runtime.h"
+
+int main() {
+    int *data;
+    OK(cudaMallocHost(&data, 64));
+    OK(cudaFree(data)); //~ invalid-free
+    OK(cudaFreeHost(data));
+    return 0;
+}

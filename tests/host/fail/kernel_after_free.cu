@@ -1,0 +1,12 @@
+// A kernel uses memory that was freed.
+#include "../runtime.h"
+
+int main() {
+    int *data;
+    OK(cudaMalloc(&data, 64));
+    OK(cudaMemset(data, 0, 64));
+    OK(cudaFree(data));
+    add<<<1, 16>>>(data, 1); //~ use-after-free
+    cudaError_t error = cudaDeviceSynchronize();
+    return error == cudaSuccess ? 0 : 3;
+}

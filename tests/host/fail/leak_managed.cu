@@ -1,0 +1,12 @@
+// Managed memory is never freed.
+#include "../runtime.h"
+
+int main() {
+    int *data;
+    OK(cudaMallocManaged(&data, 64)); //~ memory-leak
+    memset(data, 0, 64);
+    add<<<1, 16>>>(data, 1);
+    OK(cudaDeviceSynchronize());
+    printf("%d\n", data[0]);
+    return 0;
+}

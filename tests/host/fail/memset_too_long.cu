@@ -1,0 +1,10 @@
+// A memset is longer than its memory.
+#include "../runtime.h"
+
+int main() {
+    int *data;
+    OK(cudaMalloc(&data, 64));
+    OK(cudaMemset(data, 0, 64 * sizeof(int))); //~ copy-bounds
+    OK(cudaFree(data));
+    return 0;
+}

@@ -1,0 +1,10 @@
+// The pointers of a copy are swapped.
+#include "../runtime.h"
+
+int main() {
+    int host[16] = {}, *data;
+    OK(cudaMalloc(&data, 64));
+    OK(cudaMemcpy(data, host, 64, cudaMemcpyHostToDevice));
+    OK(cudaFree(data));
+    return 0;
+}

@@ -1,0 +1,11 @@
+// A copy to the host is declared as one to the device.
+#include "../runtime.h"
+
+int main() {
+    int host[16], *data;
+    OK(cudaMalloc(&data, 64));
+    OK(cudaMemset(data, 0, 64));
+    OK(cudaMemcpy(host, data, 64, cudaMemcpyDeviceToHost));
+    OK(cudaFree(data));
+    return 0;
+}

@@ -1,0 +1,9 @@
+// Memory is freed twice.
+#include "../runtime.h"
+
+int main() {
+    int *data;
+    OK(cudaMalloc(&data, 64));
+    OK(cudaFree(data));
+    return 0;
+}

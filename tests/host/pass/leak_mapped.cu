@@ -1,0 +1,13 @@
+// Pinned memory that the device can access is never freed.
+#include "../runtime.h"
+
+int main() {
+    int *data, *mapped;
+    OK(cudaHostAlloc(&data, 64, cudaHostAllocMapped));
+    memset(data, 0, 64);
+    OK(cudaHostGetDevicePointer(&mapped, data, 0));
+    add<<<1, 16>>>(mapped, 1);
+    OK(cudaDeviceSynchronize());
+    OK(cudaFreeHost(data));
+    return 0;
+}

@@ -1,0 +1,10 @@
+// A launch without blocks fails, and the program does not read the error.
+#include "../runtime.h"
+
+int main() {
+    int count = 100;
+    if (count / 128 > 0)
+        add<<<count / 128, 128>>>(nullptr, 1);
+    OK(cudaDeviceSynchronize());
+    return 0;
+}
