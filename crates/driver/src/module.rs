@@ -128,6 +128,24 @@ pub(crate) fn is_used(text: &str, name: &str) -> bool {
     text.lines().any(|line| !line.contains(".func") && line.split(part).any(|word| word == name))
 }
 
+/// The first function of CUDA's device runtime that a text calls: kernels launch kernels through it.
+fn device_runtime_call(text: &str) -> Option<&str> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let has_prefix = |word: &&str| {
+        let rest = word.strip_prefix("cuda").unwrap_or_default();
+        word.starts_with("__cudaCDP2") || rest.starts_with(|c: char| c.is_ascii_uppercase())
+    };
+    let mut in_call = false;
+    // nvcc writes each part of a call on a line of its own, up to the semicolon.
+    text.lines().find_map(|line| {
+        let line = line.trim();
+        in_call |= line.starts_with("call") || line.contains(" call");
+        let found = in_call.then(|| line.split(|c| !is_name(c)).find(has_prefix)).flatten();
+        in_call &= !line.ends_with(';');
+        found
+    })
+}
+
 /// The error of a stop before the launch.
 fn refused(stop: &Stop) -> Error {
     match (stop.blame, stop.kind) {
@@ -154,9 +172,16 @@ impl Driver {
         owner: Option<u64>,
         device: usize,
     ) -> Result<u64, (Error, String)> {
-        let part =
-            |(i, bytes): (usize, &Vec<u8>)| Ok((format!("unit {}", i + 1), self.text_of(bytes, device)?));
-        let parts: Vec<(String, String)> = images.iter().enumerate().map(part).collect::<Result<_, _>>()?;
+        let texts: Vec<_> = images.iter().map(|bytes| self.text_of(bytes, device)).collect();
+        // First, because the units of NVIDIA's device runtime have no PTX for most devices: an error about them would not help.
+        if let Some(name) = texts.iter().flatten().find_map(|text| device_runtime_call(text)) {
+            self.report.unsupported(&format!("kernels that launch kernels (`{name}`)"));
+            let sentence = format!("a kernel calls `{name}`: dynamic parallelism is not supported");
+            return Err((Error::NOT_SUPPORTED, sentence));
+        }
+        let part = |(i, text): (usize, Result<_, _>)| Ok((format!("unit {}", i + 1), text?));
+        let parts: Vec<(String, String)> =
+            texts.into_iter().enumerate().map(part).collect::<Result<_, _>>()?;
         let mut link = Link { parts, ..Link::default() };
         let text = link.complete().map_err(|error| (Error::INVALID_PTX, error.to_string()))?;
         let text = String::from_utf8_lossy(text).into_owned();
@@ -498,5 +523,19 @@ impl Link {
             "error   : Undefined reference to '{name}' in '{}'",
             user.map_or("", |(part, _)| part.as_str())
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::device_runtime_call;
+
+    #[test]
+    fn calls_of_the_device_runtime() {
+        let call = "{\n call.uni (retval0), \n cudaGetParameterBufferV2, \n (\n param0\n );\n}";
+        assert_eq!(device_runtime_call(call), Some("cudaGetParameterBufferV2"));
+        assert_eq!(device_runtime_call("@%p call __cudaCDP2Free, (a);"), Some("__cudaCDP2Free"));
+        let others = ".extern .func cudaLaunchDevice;\ncall.uni vprintf, (a, b);\nst.u32 [cuda_flag], %r1;";
+        assert_eq!(device_runtime_call(others), None);
     }
 }

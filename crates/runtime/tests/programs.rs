@@ -49,6 +49,16 @@ fn translation_units_that_nvcc_links() {
 }
 
 #[test]
+fn kernels_that_launch_kernels_are_unsupported_by_name() {
+    let libraries = libraries();
+    let Some(program) = nvcc("device_launch.cu", &["-rdc=true"], &libraries) else { return };
+    let output = run(&program, &libraries);
+    let reported = text(&output.stderr);
+    assert_eq!(text(&output.stdout), "ok\n", "{reported}");
+    assert!(reported.contains("dynamic parallelism is not supported"), "{reported}");
+}
+
+#[test]
 fn destructors_of_global_variables() {
     succeeds("at_exit.cu", &[]);
 }

@@ -5,8 +5,9 @@ use std::ffi::{c_char, c_int, c_void};
 use super::{In, Out, SYMBOLS, driver, idle};
 use crate::abi::{ANSWERS, Error};
 
-/// The API version that the library reports: the newest in `data/versions.txt`, CUDA 13.2.
-const VERSION: c_int = 13_020;
+/// The API version that the library reports: that of the newest runtime, because programs refuse a driver that is older than their
+/// runtime. `data/versions.txt` ends with CUDA 13.2; functions that are newer are not found.
+const VERSION: c_int = 13_040;
 
 /// Maps a name and a version to a symbol, as in cudaTypedefs.h: `name version symbol`.
 const VERSIONS: &str = include_str!("../../data/versions.txt");

@@ -88,6 +88,14 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         since: (1, 4, 13),
         bind: bind!(fma_double),
     },
+    // Only in modules for sm_1x.
+    Definition {
+        form: "mad{.ftz}{.sat}.f32 d, a, b, c",
+        manual: "floating-point-instructions-mad",
+        unit: Unit::Fma,
+        since: (1, 0, 10),
+        bind: bind!(mad_of_sm_1x),
+    },
     Definition {
         form: "mad.rnd{.ftz}{.sat}.f32 d, a, b, c; .rnd = .rn .rz .rm .rp",
         manual: "floating-point-instructions-mad",
@@ -316,6 +324,15 @@ double!(fma_double = fma_f64, map3(a: u64, b: u64, c: u64));
 double!(div_double = div_f64, map2(a: u64, b: u64));
 double!(rcp_double = rcp_f64, map1(a: u64));
 double!(sqrt_double = sqrt_f64, map1(a: u64));
+
+/// Newer devices compute it as `fma.rn.ftz.f32`, as the manual defines.
+fn mad_of_sm_1x<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(if spec.has("sat") {
+        map3::<I, u32, u32, u32, u32>(|a, b, c| sat_f32(fma_f32(a, b, c, Rounding::Rn, true)))
+    } else {
+        map3::<I, u32, u32, u32, u32>(|a, b, c| fma_f32(a, b, c, Rounding::Rn, true))
+    })
+}
 
 fn testp<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let property = match spec.get("op") {
