@@ -213,6 +213,8 @@ pub trait Observer: Any + Send {
     fn detail(&self) -> Detail {
         Detail::Instructions
     }
+    /// The events that follow are those of the block with this rank; only in a cluster of several blocks.
+    fn enter(&mut self, _rank: u32) {}
     /// Before an instruction is executed.
     fn issue(&mut self, _issue: &Issue<'_>) {}
     /// Called when an instruction is skipped because its guard is false in all lanes.
@@ -225,6 +227,9 @@ pub trait Observer: Any + Send {
     fn diverge(&mut self, _warp: u32, _pc: u32) {}
     /// After a valid memory access was made.
     fn access(&mut self, _access: &Access<'_>) {}
+    /// After a valid access to the shared memory of another block of the cluster, the one with this rank; addresses are
+    /// offsets in it.
+    fn remote(&mut self, _rank: u32, _access: &Access<'_>) {}
     /// A faster variant of [`access`](Self::access), which it calls by default.
     fn shared(&mut self, shared: &SharedAccess<'_>) {
         let SharedAccess { block, warp, pc, kind, offsets, bytes, lanes } = *shared;
@@ -248,6 +253,8 @@ pub trait Observer: Any + Send {
     }
     /// When threads arrive at a barrier.
     fn arrive(&mut self, _arrival: &Arrival) {}
+    /// When lanes have waited for the cluster's barrier.
+    fn cluster_waited(&mut self, _warp: u32, _lanes: u32, _pc: u32) {}
     /// When all threads of a barrier have arrived.
     fn barrier(&mut self, _block: u32, _id: u32) {}
     /// When lanes of a warp have synchronized in `bar.warp.sync`, which orders their memory accesses.

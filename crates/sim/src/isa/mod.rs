@@ -7,6 +7,7 @@
 mod atomic;
 mod bits;
 mod cache;
+mod cluster;
 mod compare;
 mod control;
 mod convert;
@@ -358,6 +359,7 @@ const FAMILIES: &[(&str, &[Definition])] = &[
     ("convert", convert::DEFINITIONS),
     ("moves", moves::DEFINITIONS),
     ("memory", memory::DEFINITIONS),
+    ("cluster", cluster::DEFINITIONS),
     ("cache", cache::DEFINITIONS),
     ("atomic", atomic::DEFINITIONS),
     ("copy", copy::DEFINITIONS),

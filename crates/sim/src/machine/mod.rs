@@ -4,6 +4,7 @@ mod access;
 mod atomics;
 mod block;
 mod calls;
+mod cluster;
 mod copies;
 mod deadlock;
 mod fault;
@@ -31,6 +32,8 @@ pub(crate) use used::used_pieces;
 pub use block::{Barrier, BarrierReduction, Cta};
 #[doc(hidden)]
 pub use calls::{CallSite, Callee, Transfer};
+#[doc(hidden)]
+pub use cluster::{MAX_CLUSTER, cluster_address};
 #[doc(hidden)]
 pub use copies::{Pending, PendingArrival, PendingCopy};
 #[doc(hidden)]

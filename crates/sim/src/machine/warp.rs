@@ -1,6 +1,6 @@
 //! A warp: 32 lanes, one dispatch per instruction for all of them.
 
-use super::block::Stops;
+use super::block::{CLUSTER_BARRIER, Stops};
 use super::{Cta, Grid, Pending, PendingCopy, Registers, Row, Subwarp, Wait};
 use crate::isa::Args;
 use crate::memory::{Global, LocalMemory};
@@ -28,6 +28,8 @@ pub enum Flow {
 pub struct WarpState {
     /// Its number in the block.
     pub id: u32,
+    /// The rank of its block in the cluster.
+    pub rank: u32,
     /// The registers.
     pub regs: Registers,
     /// The subwarp that runs or ran last; empty when all lanes have exited or are parked.
@@ -76,6 +78,8 @@ pub struct Warp<'a, 'm> {
     pub state: &'a mut WarpState,
     /// The block.
     pub cta: &'a mut Cta,
+    /// The other blocks of the cluster: those of lower and of higher rank.
+    pub(super) peers: (&'a mut [Cta], &'a mut [Cta]),
     /// Data that all blocks share.
     pub grid: &'a Grid<'a>,
     /// Device memory as the block sees it.
@@ -131,13 +135,21 @@ impl<'a, 'm> Warp<'a, 'm> {
     /// A warp that is about to run; `heard` as in the field.
     pub(super) fn new(
         state: &'a mut WarpState,
-        cta: &'a mut Cta,
+        ctas: &'a mut [Cta],
         grid: &'a Grid<'a>,
         global: &'a mut Global<'m>,
-        watch: Option<&'a mut (dyn Observer + 'static)>,
+        mut watch: Option<&'a mut (dyn Observer + 'static)>,
         heard: bool,
     ) -> Warp<'a, 'm> {
-        Warp { exec: 0, pc: 0, state, cta, grid, global, watch, heard, stop: None }
+        // Every warp belongs to one of the blocks.
+        let rank = super::at(state.rank).min(ctas.len() - 1);
+        if let (Some(watch), true) = (watch.as_deref_mut(), ctas.len() > 1) {
+            watch.enter(state.rank);
+        }
+        let (lower, rest) = ctas.split_at_mut(rank);
+        let (cta, higher) = rest.split_at_mut(1);
+        let (cta, peers) = (&mut cta[0], (lower, higher));
+        Warp { exec: 0, pc: 0, state, cta, peers, grid, global, watch, heard, stop: None }
     }
 }
 
@@ -408,6 +420,7 @@ impl Warp<'_, '_> {
         match subwarp.wait {
             Wait::None => true,
             Wait::Lanes(need) => need & !(subwarp.mask | self.state.exited) == 0,
+            Wait::Barrier { id: CLUSTER_BARRIER, phase } => self.cluster_barrier().phase != phase,
             Wait::Barrier { id, phase } => self.cta.barriers[super::at(id)].phase != phase,
         }
     }
@@ -472,6 +485,7 @@ impl Warp<'_, '_> {
             watch.exit(self.state.id, lanes);
             (0..32).filter(|id| completed >> id & 1 != 0).for_each(|id| watch.barrier(self.cta.linear, id));
         }
+        self.leave_cluster();
         Flow::Split
     }
 

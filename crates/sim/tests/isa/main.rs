@@ -4,6 +4,7 @@
 mod atomic;
 mod bits;
 mod cache;
+mod cluster;
 mod compare;
 mod control;
 mod convert;

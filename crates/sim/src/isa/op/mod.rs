@@ -29,9 +29,9 @@ pub enum Op {
     Select(Type),
     /// `mov`.
     Move(Move),
-    /// `cvta`: the same address in another state space.
+    /// `cvta`, `mapa`: the same address in another state space or in another block of the cluster.
     ConvertAddress,
-    /// `isspacep`.
+    /// `isspacep`, `getctarank`: which memory an address is in.
     TestSpace,
     /// `cvt`.
     Convert(Convert),
@@ -79,6 +79,8 @@ pub enum Op {
         waits: bool,
         /// All threads of a warp execute it together.
         aligned: bool,
+        /// Orders no memory.
+        relaxed: bool,
     },
     /// `bar.warp.sync`.
     WarpSync {

@@ -40,8 +40,8 @@ impl Op {
             "testp" => Op::Test(read.first(Property::parse)?),
             "selp" => Op::Select(read.ty()?),
             "mov" => Op::Move(read.mov()?),
-            "cvta" => Op::ConvertAddress,
-            "isspacep" => Op::TestSpace,
+            "cvta" | "mapa" => Op::ConvertAddress,
+            "isspacep" | "getctarank" => Op::TestSpace,
             "cvt" => Op::Convert(read.convert()?),
             "ld" | "ldu" => Op::Load(Load {
                 space: read.space(),
@@ -84,9 +84,11 @@ impl Op {
             "mbarrier" => Op::Mbarrier(Mbarrier { action: read.mbarrier()?, space: read.space() }),
             "fence" | "membar" => Op::Fence(read.fence(opcode)),
             "bar" if read.has("warp") => Op::WarpSync { everyone: read.everyone() },
-            "barrier" if read.has("cluster") => {
-                Op::ClusterBarrier { waits: read.has("wait"), aligned: read.has("aligned") }
-            }
+            "barrier" if read.has("cluster") => Op::ClusterBarrier {
+                waits: read.has("wait"),
+                aligned: read.has("aligned"),
+                relaxed: read.has("relaxed"),
+            },
             "bar" | "barrier" => Op::Barrier(read.barrier(opcode)),
             "shfl" => Op::Shuffle(Shuffle {
                 sync: read.has("sync"),
