@@ -90,6 +90,33 @@ pub struct AsyncCopy {
     pub group: u32,
 }
 
+/// A bulk copy that an asynchronous agent makes for a lane. Addresses in shared memory are addresses in the cluster's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BulkCopy {
+    /// The rank of the block that issued it.
+    pub rank: u32,
+    /// The warp's number in the block.
+    pub warp: u32,
+    /// The lane.
+    pub lane: u32,
+    /// The instruction.
+    pub pc: u32,
+    /// The source; that of a store of registers is its destination.
+    pub from: (Space, u64),
+    /// The destination.
+    pub to: (Space, u64),
+    /// Bytes.
+    pub bytes: u32,
+    /// The mbarrier that tracks it; it is part of a bulk group otherwise.
+    pub barrier: Option<u64>,
+    /// The group: the lane's count of commits when it was issued.
+    pub group: u32,
+    /// Whether it combines the bytes with those of the destination.
+    pub reduces: bool,
+    /// Whether it is one of the copies of a multicast.
+    pub multicast: bool,
+}
+
 /// The mbarrier operation of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -115,7 +142,9 @@ pub struct Mbarrier {
     pub lane: u32,
     /// The instruction.
     pub pc: u32,
-    /// Its address in shared memory.
+    /// The rank of the block in whose shared memory it is.
+    pub rank: u32,
+    /// Its address there.
     pub address: u32,
     /// The operation.
     pub action: MbarrierAction,
@@ -265,6 +294,16 @@ pub trait Observer: Any + Send {
     fn copy_issued(&mut self, _copy: &AsyncCopy) {}
     /// When a copy is complete and visible to the thread that issued it.
     fn copy_done(&mut self, _copy: &AsyncCopy) {}
+    /// When a bulk copy is issued.
+    fn bulk_issued(&mut self, _copy: &BulkCopy) {}
+    /// When a wait for the source of a bulk copy has ended.
+    fn bulk_read(&mut self, _copy: &BulkCopy) {}
+    /// When a bulk copy is complete.
+    fn bulk_done(&mut self, _copy: &BulkCopy) {}
+    /// When the mbarrier of a bulk copy has received its bytes, and whether that ended the phase.
+    fn bulk_signaled(&mut self, _copy: &BulkCopy, _completes: bool) {}
+    /// When a block ends while a bulk copy that it issued in a group is in flight.
+    fn bulk_left(&mut self, _copy: &BulkCopy) {}
     /// When a lane uses an mbarrier.
     fn mbarrier(&mut self, _mbarrier: &Mbarrier) {}
     /// When a call passes a value.

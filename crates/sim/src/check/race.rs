@@ -82,6 +82,8 @@ impl Variable {
 #[derive(Debug)]
 pub(crate) struct SharedRace {
     cells: Vec<Cell>,
+    /// The blocks that made the accesses, by cell; empty if only the block itself accesses its memory.
+    owners: Vec<Owner>,
     spill: Spill,
     variables: BTreeMap<u32, Variable>,
     mbarriers: Mbarriers,
@@ -90,9 +92,12 @@ pub(crate) struct SharedRace {
 }
 
 impl SharedRace {
-    pub(crate) fn new(bytes: u32) -> SharedRace {
+    /// For shared memory of this size, which other blocks may access too.
+    pub(crate) fn new(bytes: u32, shared: bool) -> SharedRace {
+        let words = at(bytes.div_ceil(4));
         SharedRace {
-            cells: vec![Cell::default(); at(bytes.div_ceil(4))],
+            cells: vec![Cell::default(); words],
+            owners: if shared { vec![Owner::default(); words] } else { Vec::new() },
             spill: Spill::default(),
             variables: BTreeMap::new(),
             mbarriers: Mbarriers::default(),
@@ -121,7 +126,8 @@ impl SharedRace {
 
     /// Bytes of shadow state for shared memory.
     pub(crate) fn bytes(&self) -> usize {
-        self.cells.len() * size_of::<Cell>() + self.spill.bytes()
+        let cells = self.cells.len() * size_of::<Cell>() + self.owners.len() * size_of::<Owner>();
+        cells + self.spill.bytes()
     }
 
     /// An access of a warp.
@@ -136,7 +142,8 @@ impl SharedRace {
     ) {
         let site = context.sites.get(access.pc);
         let strong = match (access.kind, site.kind) {
-            (AccessKind::Atomic, Kind::Mbarrier) => Some(Scope::Block),
+            (AccessKind::Atomic, Kind::Mbarrier) if self.owners.is_empty() => Some(Scope::Block),
+            (AccessKind::Atomic, Kind::Mbarrier) => Some(Scope::Device),
             _ => site.ordering.strong,
         };
         if site.kind == Kind::Mbarrier && access.kind == AccessKind::Write {
@@ -144,7 +151,7 @@ impl SharedRace {
         }
         let sums = access.bytes.is_multiple_of(4)
             && context.replicated.as_ref().is_some_and(|all| all.fused.contains(&access.pc));
-        let ordinary = strong.is_none() && !site.volatile && !sums;
+        let ordinary = strong.is_none() && !site.volatile && !sums && self.owners.is_empty();
         let rest = if ordinary { self.quietly(context, order, access) } else { access.lanes };
         let mut conflicts = Vec::new();
         for lane in lanes_of(rest) {
@@ -266,11 +273,14 @@ impl SharedRace {
         pending: bool,
         found: &mut Vec<Conflict>,
     ) {
-        let mut owner = Owner::of(touch.block);
+        let shared = !self.owners.is_empty();
         if bytes < 4 || !address.is_multiple_of(4) {
             for byte in address..address.saturating_add(bytes) {
                 let Some(cell) = self.cells.get_mut(at(byte / 4)) else { break };
-                owner.second = cell.second();
+                let mut owner = self.owners.get(at(byte / 4)).copied().unwrap_or(Owner::of(touch.block));
+                if !shared {
+                    owner.second = cell.second();
+                }
                 let parts = self.spill.split(cell, owner);
                 let (mut part, mut owner) = self.spill.part(parts, at(byte % 4));
                 let conflict = act(touch, &mut part, &mut owner, &mut self.spill, kind, pending);
@@ -283,19 +293,25 @@ impl SharedRace {
         let floor = touch.order.floor();
         for word in first..first + at(bytes / 4) {
             let Some(cell) = self.cells.get_mut(word) else { break };
-            if kind == AccessKind::Read && cell.quiet(floor) && cell.unread(floor) {
+            if !shared && kind == AccessKind::Read && cell.quiet(floor) && cell.unread(floor) {
                 cell.set_read(touch.stamp);
                 continue;
             }
             match cell.parts() {
                 None => {
                     // A write that not every thread is ordered after leaves no place for a second reader.
-                    let (quiet, mut owner) = (cell.quiet(floor), Owner::of(touch.block));
-                    owner.second = cell.second();
+                    let quiet = !shared && cell.quiet(floor);
+                    let mut owner = self.owners.get(word).copied().unwrap_or(Owner::of(touch.block));
+                    if !shared {
+                        owner.second = cell.second();
+                    }
                     let touch = Touch { exact: touch.exact || !quiet, ..*touch };
                     let conflict = act(&touch, cell, &mut owner, &mut self.spill, kind, pending);
                     if quiet && kind == AccessKind::Read {
                         cell.set_second(owner.second);
+                    }
+                    if let Some(slot) = self.owners.get_mut(word) {
+                        *slot = owner;
                     }
                     add_conflict(found, conflict);
                 }

@@ -6,6 +6,7 @@
 
 mod atomic;
 mod bits;
+mod bulk;
 mod cache;
 mod cluster;
 mod compare;
@@ -120,7 +121,7 @@ pub struct Args {
     /// All operand rows.
     pub all: Box<[u32]>,
     /// The address operands, in order.
-    pub at: [AddressArg; 2],
+    pub at: [AddressArg; 3],
     /// How many there are.
     pub addresses: usize,
     /// The code index of a label operand.
@@ -363,6 +364,7 @@ const FAMILIES: &[(&str, &[Definition])] = &[
     ("cache", cache::DEFINITIONS),
     ("atomic", atomic::DEFINITIONS),
     ("copy", copy::DEFINITIONS),
+    ("bulk", bulk::DEFINITIONS),
     ("texture", texture::DEFINITIONS),
     ("surface", surface::DEFINITIONS),
     ("matrix", matrix::DEFINITIONS),

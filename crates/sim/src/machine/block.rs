@@ -39,6 +39,8 @@ pub struct Cta {
     pub(super) completions: u64,
     /// The breakpoint of its warps.
     pub(super) stops: Stops,
+    /// Bulk copies in flight; those of the cluster are in its first block.
+    pub(super) bulk: Vec<super::bulk::Bulk>,
 }
 
 /// Where the warps of a block stop before they execute an instruction, if the run has an observer.
@@ -58,7 +60,7 @@ pub(super) enum Stops {
 }
 
 /// The index of the cluster barrier among the barriers of the cluster's first block.
-pub(super) const CLUSTER_BARRIER: u32 = 16;
+pub(crate) const CLUSTER_BARRIER: u32 = 16;
 
 /// One of a block's barriers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -348,6 +350,7 @@ impl BlockRun {
                 completed: Vec::new(),
                 completions: 0,
                 stops: Stops::Nowhere,
+                bulk: Vec::new(),
             });
         }
         let mut warps = spare.warps;
@@ -576,6 +579,11 @@ impl BlockRun {
         self.ctas.iter().map(|cta| cta.completions).sum()
     }
 
+    /// Whether mbarriers track bulk copies in flight.
+    pub(super) fn tracks(&self) -> bool {
+        self.ctas.iter().flat_map(|cta| &cta.bulk).any(|bulk| bulk.copy.barrier.is_some())
+    }
+
     /// Completes the copies of all warps that mbarriers track; returns the reason if that ends the launch.
     pub(super) fn complete_tracked<'a>(
         &mut self,
@@ -583,9 +591,15 @@ impl BlockRun {
         global: &mut Global<'_>,
         mut watch: Option<&mut (dyn Observer + 'static)>,
     ) -> Option<Box<Stop>> {
-        for state in self.warps.iter_mut().filter(|state| state.arrivals > 0) {
+        let bulk = self.tracks();
+        for (i, state) in
+            self.warps.iter_mut().enumerate().filter(|(i, state)| *i == 0 && bulk || state.arrivals > 0)
+        {
             let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
             let mut warp = Warp::new(state, &mut self.ctas, grid, &mut *global, watch, true);
+            if i == 0 && bulk && warp.complete_bulk(|copy| copy.barrier.is_some()).is_err() {
+                return warp.stop;
+            }
             if warp.complete_tracked().is_err() {
                 return warp.stop;
             }

@@ -10,7 +10,8 @@ use super::guided::Guide;
 use super::{Grid, Outcome, Wait, Warp, at};
 use crate::memory::{Fault, FaultKind, Memory, SharedMemory, Space};
 use crate::observe::{
-    Arrival, AsyncCopy, Detail, Exchange, Guarded, Issue, Mbarrier, Moved, Observer, SharedAccess, Stretch,
+    Arrival, AsyncCopy, BulkCopy, Detail, Exchange, Guarded, Issue, Mbarrier, Moved, Observer, SharedAccess,
+    Stretch,
 };
 use crate::schedule::Blocks;
 use crate::stop::{Blame, StopKind};
@@ -282,6 +283,14 @@ impl Observers {
     }
 }
 
+impl Observers {
+    /// The observer of the block that issued a copy.
+    fn of(&mut self, copy: &BulkCopy) -> &mut dyn Observer {
+        let rank = at(copy.rank).min(self.blocks.len() - 1);
+        &mut *self.blocks[rank]
+    }
+}
+
 impl Observer for Observers {
     fn detail(&self) -> Detail {
         self.blocks.first().map_or(Detail::Instructions, |block| block.detail())
@@ -336,6 +345,21 @@ impl Observer for Observers {
     }
     fn copy_done(&mut self, copy: &AsyncCopy) {
         self.own().copy_done(copy);
+    }
+    fn bulk_issued(&mut self, copy: &BulkCopy) {
+        self.of(copy).bulk_issued(copy);
+    }
+    fn bulk_read(&mut self, copy: &BulkCopy) {
+        self.of(copy).bulk_read(copy);
+    }
+    fn bulk_done(&mut self, copy: &BulkCopy) {
+        self.of(copy).bulk_done(copy);
+    }
+    fn bulk_signaled(&mut self, copy: &BulkCopy, completes: bool) {
+        self.of(copy).bulk_signaled(copy, completes);
+    }
+    fn bulk_left(&mut self, copy: &BulkCopy) {
+        self.of(copy).bulk_left(copy);
     }
     fn mbarrier(&mut self, mbarrier: &Mbarrier) {
         self.own().mbarrier(mbarrier);

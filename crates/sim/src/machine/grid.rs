@@ -271,11 +271,15 @@ pub(super) fn dispatch(
     count: u32,
     (listen, collect): (Listen<'_>, Collect<'_>),
 ) -> Outcome {
-    // A schedule of blocks asks for turns too.
+    // A schedule of blocks asks for turns too. Observers of clusters share the record of global memory, because the blocks of a
+    // cluster can order their accesses.
     let observed = grid.observed || grid.schedule.blocks != Blocks::InOrder;
     if let Some(guide) = guide {
         guided::run(grid, &mut memory.write(), count, guide, listen, collect)
-    } else if grid.program.communication.takes_turns(observed) || count == 1 && !memory.is_concurrent() {
+    } else if grid.program.communication.takes_turns(observed)
+        || observed && grid.cluster_size() > 1
+        || count == 1 && !memory.is_concurrent()
+    {
         run_in_turns(grid, &mut memory.write(), count, listen, collect)
     } else {
         run_in_waves(grid, memory, count, threads.max(1), listen, collect)

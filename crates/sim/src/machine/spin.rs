@@ -190,8 +190,8 @@ impl BlockRun {
         mut watch: Option<&mut (dyn Observer + 'static)>,
         steps: u64,
     ) -> Look {
-        if self.warps.iter().any(|warp| warp.arrivals > 0) {
-            // Arrivals that wait for copies are still to come.
+        if self.warps.iter().any(|warp| warp.arrivals > 0) || self.tracks() {
+            // Arrivals that wait for copies are still to come, and transactions of bulk copies.
             return Look::Moves;
         }
         self.set_probed(true);
@@ -218,7 +218,8 @@ impl BlockRun {
         }
         self.set_probed(false);
         // A copy may still bring data that a loop reads, but it arrives at no mbarrier.
-        let copies = self.warps.iter().any(|warp| !warp.copies.is_empty());
+        let bulk = self.ctas.iter().any(|cta| !cta.bulk.is_empty());
+        let copies = bulk || self.warps.iter().any(|warp| !warp.copies.is_empty());
         let decided = !copies || spins.iter().all(|spin| Effect::of(grid, spin.pc) == Effect::Asks);
         // The scheduler already detects that all warps wait.
         let nothing = if spins.is_empty() || !decided { Look::Moves } else { Look::Stuck(spins) };
@@ -414,6 +415,7 @@ impl Effect {
             | Op::WaitGroup(_)
             | Op::WaitAll
             | Op::CopiesArrive
+            | Op::Bulk(_)
             | Op::Exit
             | Op::Trap
             | Op::SetRegisters

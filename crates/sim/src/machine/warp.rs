@@ -58,6 +58,8 @@ pub struct WarpState {
     pub arrivals: u32,
     /// Groups committed so far, by lane.
     pub committed: [u32; 32],
+    /// Bulk groups committed so far, by lane.
+    pub bulk_committed: [u32; 32],
     /// One more than the phase in which each lane arrived at the cluster's barrier; 0 if it did not.
     pub cluster: [u64; 32],
     /// Whether it may take the step before which it stopped.
@@ -477,6 +479,11 @@ impl Warp<'_, '_> {
         if let Err(flow) = self.complete_copies(|_, _| true, lanes) {
             return flow;
         }
+        if self.cta.live <= lanes.count_ones()
+            && let Err(flow) = self.leave_bulk()
+        {
+            return flow;
+        }
         self.state.exited |= lanes;
         self.state.subwarp.mask &= !lanes;
         self.state.subwarp.pc = self.pc + 1;
@@ -511,10 +518,12 @@ impl Warp<'_, '_> {
 
     /// Reports to the observer that a lane used an mbarrier in shared memory.
     pub fn used_mbarrier(&mut self, lane: usize, address: u64, action: MbarrierAction, completes: bool) {
+        let (rank, address) = self.locate_shared(address);
         if let Some(watch) = self.watch.as_deref_mut() {
             let lane = u32::try_from(lane).unwrap_or(0);
             let address = u32::try_from(address).unwrap_or(u32::MAX);
-            watch.mbarrier(&Mbarrier { warp: self.state.id, lane, pc: self.pc, address, action, completes });
+            let (warp, pc) = (self.state.id, self.pc);
+            watch.mbarrier(&Mbarrier { warp, lane, pc, rank, address, action, completes });
         }
     }
 

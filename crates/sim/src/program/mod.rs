@@ -225,6 +225,7 @@ impl Program {
             | Op::WaitGroup(_)
             | Op::WaitAll
             | Op::CopiesArrive
+            | Op::Bulk(_)
             | Op::Fence(_)
             | Op::Barrier(_)
             | Op::ClusterBarrier { .. }

@@ -3,6 +3,7 @@
 
 mod atomic;
 mod bits;
+mod bulk;
 mod cache;
 mod cluster;
 mod compare;

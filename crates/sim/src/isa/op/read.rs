@@ -1,7 +1,7 @@
 //! From the modifiers that a syntax box matched to an [`Op`].
 
 use super::{
-    AND, Arithmetic, ArithmeticKind, Atomic, Barrier, BarrierOp, Bits, CacheOperator, Combine, Compare,
+    AND, Arithmetic, ArithmeticKind, Atomic, Barrier, BarrierOp, Bits, Bulk, CacheOperator, Combine, Compare,
     Comparison, Convert, CopyAsync, Counter, Element, Fence, Load, Logic, MatrixTile, Mbarrier, MbarrierOp,
     Move, MoveShape, Multiply, NOT, OR, Op, Part, Property, Scope, Semantics, Shuffle, ShuffleMode, Sparsity,
     StackOp, Store, Surface, Texture, Tile, VoteMode, XOR,
@@ -53,6 +53,7 @@ impl Op {
                 cache: read.first(CacheOperator::parse),
                 uniform: opcode == "ldu",
             }),
+            "st" | "red" if read.has("async") => Op::Bulk(Bulk::Store),
             "st" => Op::Store(Store {
                 space: read.space(),
                 ty: read.ty()?,
@@ -80,6 +81,7 @@ impl Op {
             "prefetch" | "prefetchu" | "applypriority" => Op::CacheHint,
             "discard" => Op::Discard,
             "createpolicy" => Op::CachePolicy,
+            "cp" if read.has("bulk") => Op::Bulk(read.bulk()?),
             "cp" => read.copy()?,
             "mbarrier" => Op::Mbarrier(Mbarrier { action: read.mbarrier()?, space: read.space() }),
             "fence" | "membar" => Op::Fence(read.fence(opcode)),
@@ -261,6 +263,18 @@ impl Read<'_> {
             Op::WaitGroup(u32::try_from(self.spec.integer(0)?).ok()?)
         } else {
             Op::CopyAsync(CopyAsync { cache: self.first(CacheOperator::parse)? })
+        })
+    }
+
+    fn bulk(&self) -> Option<Bulk> {
+        Some(if self.has("prefetch") {
+            Bulk::Prefetch
+        } else if self.has("commit_group") {
+            Bulk::Commit
+        } else if self.has("wait_group") {
+            Bulk::Wait { left: u32::try_from(self.spec.integer(0)?).ok()?, read: self.has("read") }
+        } else {
+            Bulk::Copy
         })
     }
 
