@@ -1,6 +1,7 @@
 //! The observer of one block: forwards each event to the checks that are enabled.
 
 use super::barrier::BarrierUse;
+use super::bulk;
 use super::clock::{Fences, Order, Who};
 use super::cluster::{Cluster, Clusters, Held};
 use super::context::Context;
@@ -20,7 +21,7 @@ use super::touched;
 use crate::isa::Op;
 use crate::machine::{Access, CLUSTER_BARRIER, Row, at, lanes_of, used_pieces};
 use crate::memory::Space;
-use crate::observe::{Arrival, AsyncCopy, Exchange, Issue, Mbarrier, Moved, Observer};
+use crate::observe::{Arrival, AsyncCopy, BulkCopy, Exchange, Issue, Mbarrier, Moved, Observer};
 use std::sync::{Arc, Mutex};
 
 /// The observer of one block.
@@ -377,6 +378,43 @@ impl Observer for Checker {
             });
             race.global.copy_done(copy);
             race.copies.done(copy);
+        }
+    }
+
+    fn bulk_issued(&mut self, copy: &BulkCopy) {
+        let Checker { context, block, order, raw_findings, muted, race, outputs, .. } = self;
+        if let (Some(outputs), (Space::Global, address)) = (outputs, copy.to) {
+            outputs.bulk(address, copy.bytes);
+        }
+        let Some(race) = race else { return };
+        let mut dropped = RawFindings::default();
+        let findings = if *muted { &mut dropped } else { raw_findings };
+        race.global.bulk(context, order, findings, *block, copy);
+        let place = (*block, &race.copies);
+        race.shared.with(|cluster| cluster.bulk_issued(context, order, findings, place, copy));
+    }
+
+    fn bulk_read(&mut self, copy: &BulkCopy) {
+        if let Some(race) = &mut self.race {
+            race.shared.with(|cluster| cluster.bulk_read(&mut self.order, copy));
+        }
+    }
+
+    fn bulk_done(&mut self, copy: &BulkCopy) {
+        if let Some(race) = &mut self.race {
+            race.shared.with(|cluster| cluster.bulk_done(&mut self.order, copy));
+        }
+    }
+
+    fn bulk_signaled(&mut self, copy: &BulkCopy, completes: bool) {
+        if let Some(race) = &mut self.race {
+            race.shared.with(|cluster| cluster.bulk_signaled(copy, completes));
+        }
+    }
+
+    fn bulk_left(&mut self, copy: &BulkCopy) {
+        if self.race.is_some() && !self.muted {
+            bulk::left(&self.context, &mut self.raw_findings, self.block, copy);
         }
     }
 

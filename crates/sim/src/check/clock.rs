@@ -109,6 +109,12 @@ impl Clock {
         }
     }
 
+    /// What an asynchronous agent has done up to a time.
+    pub(crate) fn of_agent(agent: u32, time: u32) -> Clock {
+        let done = BlockClock { floor: time, warps: Vec::new() };
+        Clock { blocks: BTreeMap::from([(agent, done)]) }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }

@@ -9,6 +9,7 @@
 //! Missed: an access that another thread of the block ordered for it, by means that the checks do not follow. Never reported:
 //! accesses to the own block.
 
+use super::bulk::Agents;
 use super::clock::{Clock, Order, Who};
 use super::context::Context;
 use super::race::SharedRace;
@@ -26,6 +27,8 @@ pub(crate) struct Cluster {
     /// What the threads released that arrived at the cluster's barrier in this phase, and in the phase before.
     arriving: Clock,
     complete: Clock,
+    /// The agents that make bulk copies.
+    pub(super) agents: Agents,
     /// By rank: the last access of each thread of other blocks, as time and instruction.
     visitors: Vec<BTreeMap<(u32, Who), (u32, u32)>>,
 }
@@ -39,6 +42,7 @@ impl Cluster {
             windows: (0..size).map(|_| window()).collect(),
             arriving: Clock::default(),
             complete: Clock::default(),
+            agents: Agents::default(),
             visitors: (0..size).map(|_| BTreeMap::new()).collect(),
         }
     }

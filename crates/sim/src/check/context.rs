@@ -35,6 +35,8 @@ pub(crate) struct Context {
     pub threads: [u32; 3],
     /// Blocks of a cluster in each direction.
     pub cluster: [u32; 3],
+    /// Whether the kernel has bulk copies.
+    pub bulk: bool,
     /// Bytes of shared memory per block.
     pub shared: u32,
     pub settings: Settings,
@@ -47,6 +49,10 @@ pub(crate) struct Context {
     /// Where machine-dependent values enter, if that is checked.
     pub entrances: Option<Entrances>,
 }
+
+/// Set in the number that stands for an asynchronous agent in place of a block; the lowest four bits are the rank of the block
+/// that it acts for.
+pub(crate) const AGENT: u32 = 1 << 31;
 
 fn index(linear: u32, [x, y, _]: [u32; 3]) -> [u32; 3] {
     let (x, y) = (x.max(1), y.max(1));
@@ -66,7 +72,19 @@ impl Context {
 
     /// Whether threads of other blocks or asynchronous agents access the shared memory of a block.
     pub(crate) fn shares_memory(&self) -> bool {
-        self.cluster_size() > 1
+        self.bulk || self.cluster_size() > 1
+    }
+
+    /// The block of a thread, or of the thread for which an asynchronous agent acts; `near` is a block of the cluster.
+    pub(crate) fn issuer(&self, block: u32, near: u32) -> u32 {
+        if block & AGENT == 0 || self.block_count() > u64::from(AGENT) {
+            return block;
+        }
+        self.cluster_block(near, block & 15)
+    }
+
+    fn block_count(&self) -> u64 {
+        self.blocks.iter().map(|blocks| u64::from(*blocks)).product()
     }
 
     /// The rank of a block in its cluster.

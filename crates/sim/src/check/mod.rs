@@ -5,6 +5,7 @@
 
 mod array;
 mod barrier;
+mod bulk;
 mod checker;
 mod class;
 mod clock;
@@ -163,7 +164,8 @@ impl Device {
         let clustered = cluster.iter().product::<u32>() > 1;
         let mut sites = Sites::of(&launch.program());
         // Blocks of a cluster are ordered by more than the barriers of a block.
-        sites.barriers_only &= !clustered;
+        let bulk = launch.program().metas.iter().any(|meta| matches!(meta.op, crate::isa::Op::Bulk(_)));
+        sites.barriers_only &= !clustered && !bulk;
         let context = Arc::new(Context {
             program: launch.program(),
             sites,
@@ -178,6 +180,7 @@ impl Device {
             blocks: launch.blocks(),
             threads: launch.threads(),
             cluster,
+            bulk,
             shared: launch.shared_bytes(),
             settings: settings.clone(),
             replicated: flow.as_ref().and_then(|flow| fused::Replicated::of(&launch.program(), flow)),

@@ -233,7 +233,6 @@ fn copy(spec: &Spec<'_>) -> Result<Bound, Refusal> {
                 }
                 let place = w.probe_bulk(copy.to.0, copy.to.1, bytes, align);
                 place.map_err(|fault| w.fault(lane, fault, AccessKind::Write, bytes))?;
-                w.announce_bulk(&copy);
                 w.start_bulk(Bulk { copy, data: None, reduction, moved: false })?;
                 moved += at(bytes);
             }

@@ -12,7 +12,7 @@
 )]
 
 use super::block::Cta;
-use super::{AccessKind, Flow, LANES, Mbarrier, Row, Type, Warp, cluster_address};
+use super::{AccessKind, Flow, Mbarrier, Type, Warp, cluster_address};
 use crate::memory::{Fault, FaultKind, Space};
 use crate::observe::BulkCopy;
 use crate::schedule::CopyTiming;
@@ -20,6 +20,8 @@ use crate::stop::{Blame, StopKind};
 
 /// Bulk copies that a cluster may have in flight; beyond that, the oldest are completed, which is allowed at any time.
 const UNDER_WAY: usize = 1 << 12;
+/// Bytes of sources that were read and not written yet; beyond that, their copies are completed.
+const KEPT: usize = 32 << 20;
 
 /// How the bytes of a copy are combined with those of its destination.
 #[derive(Clone, Copy, Debug)]
@@ -118,8 +120,10 @@ impl Warp<'_, '_> {
                 watch.bulk_read(&bulk.copy);
             }
         }
+        let kept: usize = all.iter().filter_map(|bulk| bulk.data.as_ref()).map(Vec::len).sum();
         *self.bulk() = all;
-        result
+        result?;
+        if kept > KEPT { self.complete_bulk(which) } else { Ok(()) }
     }
 
     fn end_bulk(&mut self, mut bulk: Bulk) -> Result<(), Flow> {
@@ -226,27 +230,18 @@ impl Warp<'_, '_> {
         let rank = self.cta.rank;
         let own =
             |(space, address): (Space, u64)| space == Space::Shared && address >> 24 == u64::from(rank + 1);
-        let mut late = Vec::new();
-        for bulk in self.bulk().iter() {
-            late.push(bulk.copy);
-        }
+        // Those whose source was not read: the thread has not waited.
+        let late: Vec<BulkCopy> = self
+            .bulk()
+            .iter()
+            .filter(|bulk| bulk.data.is_none() && !bulk.moved)
+            .map(|bulk| bulk.copy)
+            .collect();
         if let Some(watch) = self.watch.as_deref_mut() {
             late.iter()
                 .filter(|copy| copy.rank == rank && copy.barrier.is_none())
                 .for_each(|copy| watch.bulk_left(copy));
         }
         self.complete_bulk(|copy| copy.rank == rank || own(copy.from) || own(copy.to))
-    }
-
-    /// Reports an access of a copy when it is issued, for observers that only count.
-    pub fn announce_bulk(&mut self, copy: &BulkCopy) {
-        for ((space, address), kind) in [(copy.from, AccessKind::Read), (copy.to, AccessKind::Write)] {
-            if space == Space::Global {
-                let mut addresses = Row([0; LANES]);
-                let bytes = copy.bytes.min(16);
-                addresses.0[copy.lane as usize] = address;
-                self.announce_deferred(space, kind, &addresses, bytes, 1 << copy.lane);
-            }
-        }
     }
 }
