@@ -58,7 +58,7 @@ impl Visible {
             14 => 512,
             16 => i64::from(self.model.multiprocessors.value),
             15 | 19 | 31 | 41 | 78..=80 | 83 | 89..=91 | 95 | 99 | 102 | 115 => 1,
-            // Cluster launch exists from 9.0 on, but the software GPU does not support it.
+            120 => i64::from(c.major >= 9),
             17
             | 18
             | 20

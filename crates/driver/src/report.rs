@@ -505,6 +505,7 @@ mod tests {
             shared: 0,
             arguments: Vec::new(),
             cooperative: false,
+            cluster: None,
         };
         let count = || {
             let file = folder.path().join(format!("{}.jsonl", std::process::id()));

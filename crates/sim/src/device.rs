@@ -2,7 +2,7 @@
 
 use crate::cooperative;
 use crate::element::{Argument, Element};
-use crate::machine::{self, Collect, Grid, Guide, Limits, Listen, Outcome};
+use crate::machine::{self, Collect, Grid, Guide, Limits, Listen, MAX_CLUSTER, Outcome};
 use crate::memory::{ConcurrentHeap, Heap, HeapError, MAX_SHARED, Memory, Reading};
 use crate::observe::Observer;
 use crate::program::{self, ConstantBank, Linked, Managed, Program};
@@ -260,6 +260,8 @@ impl Device {
         let grid = Grid {
             program: &launch.kernel.program,
             blocks: launch.grid,
+            cluster: launch.cluster_dims(),
+            explicit_cluster: launch.cluster.or(launch.kernel.program.bounds.cluster).is_some(),
             threads: launch.block,
             params: &params,
             constants: launch.constants.as_ref().unwrap_or(&launch.kernel.linked.constants),
@@ -332,6 +334,7 @@ impl Kernel {
         Launch {
             kernel: self.clone(),
             grid: [1; 3],
+            cluster: None,
             block: [1; 3],
             shared: 0,
             arguments: Vec::new(),
@@ -346,6 +349,7 @@ impl Kernel {
 pub struct Launch {
     kernel: Kernel,
     grid: [u32; 3],
+    cluster: Option<[u32; 3]>,
     block: [u32; 3],
     shared: u32,
     arguments: Vec<Vec<u8>>,
@@ -428,6 +432,13 @@ impl Launch {
         self
     }
 
+    /// Blocks in a cluster, as the attribute `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`.
+    #[must_use]
+    pub fn cluster(mut self, extent: impl Extent) -> Self {
+        self.cluster = Some(extent.dims());
+        self
+    }
+
     /// Threads in a block.
     #[must_use]
     pub fn block(mut self, extent: impl Extent) -> Self {
@@ -472,6 +483,48 @@ impl Launch {
         }
     }
 
+    /// Blocks in a cluster: those of the launch, or those the kernel was compiled for.
+    pub(crate) fn cluster_dims(&self) -> [u32; 3] {
+        self.cluster.or(self.kernel.program.bounds.cluster).unwrap_or([1; 3])
+    }
+
+    /// Checks the cluster against the kernel and the grid.
+    fn check_cluster(&self) -> Result<(), Box<Stop>> {
+        let refuse =
+            |sentence: String| Err(Box::new(Stop::general(Blame::Input, StopKind::Launch, sentence)));
+        let bounds = &self.kernel.program.bounds;
+        let cluster = self.cluster_dims();
+        let size = cluster.iter().try_fold(1u32, |n, blocks| n.checked_mul(*blocks)).unwrap_or(u32::MAX);
+        if size == 0 {
+            return refuse("a cluster dimension is zero".into());
+        }
+        if let Some(required) = bounds.cluster.filter(|required| *required != cluster) {
+            return refuse(format!("a cluster of {cluster:?}, but the kernel was compiled for {required:?}"));
+        }
+        if bounds.explicit_cluster && self.cluster.or(bounds.cluster).is_none() {
+            return refuse(
+                "the kernel is compiled for launches with clusters, and the launch has none".into(),
+            );
+        }
+        if size > 1 && self.kernel.linked.sm < 90 {
+            let target = &self.kernel.linked.target;
+            return refuse(format!("clusters need sm_90; the module's target is {target}"));
+        }
+        let most = bounds.max_cluster.unwrap_or(MAX_CLUSTER).min(MAX_CLUSTER);
+        if size > most {
+            return refuse(format!("a cluster of {size} blocks; the maximum is {most}"));
+        }
+        match (0..3).find(|axis| !self.grid[*axis].is_multiple_of(cluster[*axis])) {
+            Some(axis) => refuse(format!(
+                "a grid of {} blocks in {}, which is not a multiple of the {} blocks of a cluster",
+                self.grid[axis],
+                ["x", "y", "z"][axis],
+                cluster[axis]
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// Lays out the parameters and checks the launch against the kernel and the architecture.
     fn check(&self, limits: Limits) -> Result<(Vec<u8>, u32), Box<Stop>> {
         let refuse =
@@ -495,11 +548,7 @@ impl Launch {
         if let Some(required) = program.bounds.required.filter(|required| *required != self.block) {
             return refuse(format!("a block of {:?}, but the kernel requires {required:?}", self.block));
         }
-        if let Some(cluster) = program.bounds.cluster.filter(|cluster| *cluster != [1; 3]) {
-            let sentence =
-                format!("clusters of more than one block are not supported; the kernel asks for {cluster:?}");
-            return Err(Box::new(Stop::general(Blame::Gap, StopKind::Unsupported, sentence)));
-        }
+        self.check_cluster()?;
         if program.static_shared > STATIC_SHARED {
             let bytes = program.static_shared;
             return refuse(format!("{bytes} bytes of static shared memory; the maximum is {STATIC_SHARED}"));

@@ -90,6 +90,33 @@ pub struct AsyncCopy {
     pub group: u32,
 }
 
+/// A bulk copy that an asynchronous agent makes for a lane. Addresses in shared memory are addresses in the cluster's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BulkCopy {
+    /// The rank of the block that issued it.
+    pub rank: u32,
+    /// The warp's number in the block.
+    pub warp: u32,
+    /// The lane.
+    pub lane: u32,
+    /// The instruction.
+    pub pc: u32,
+    /// The source; that of a store of registers is its destination.
+    pub from: (Space, u64),
+    /// The destination.
+    pub to: (Space, u64),
+    /// Bytes.
+    pub bytes: u32,
+    /// The mbarrier that tracks it; it is part of a bulk group otherwise.
+    pub barrier: Option<u64>,
+    /// The group: the lane's count of commits when it was issued.
+    pub group: u32,
+    /// Whether it combines the bytes with those of the destination.
+    pub reduces: bool,
+    /// Whether it is one of the copies of a multicast.
+    pub multicast: bool,
+}
+
 /// The mbarrier operation of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -115,7 +142,9 @@ pub struct Mbarrier {
     pub lane: u32,
     /// The instruction.
     pub pc: u32,
-    /// Its address in shared memory.
+    /// The rank of the block in whose shared memory it is.
+    pub rank: u32,
+    /// Its address there.
     pub address: u32,
     /// The operation.
     pub action: MbarrierAction,
@@ -213,6 +242,8 @@ pub trait Observer: Any + Send {
     fn detail(&self) -> Detail {
         Detail::Instructions
     }
+    /// The events that follow are those of the block with this rank; only in a cluster of several blocks.
+    fn enter(&mut self, _rank: u32) {}
     /// Before an instruction is executed.
     fn issue(&mut self, _issue: &Issue<'_>) {}
     /// Called when an instruction is skipped because its guard is false in all lanes.
@@ -225,6 +256,9 @@ pub trait Observer: Any + Send {
     fn diverge(&mut self, _warp: u32, _pc: u32) {}
     /// After a valid memory access was made.
     fn access(&mut self, _access: &Access<'_>) {}
+    /// After a valid access to the shared memory of another block of the cluster, the one with this rank; addresses are
+    /// offsets in it.
+    fn remote(&mut self, _rank: u32, _access: &Access<'_>) {}
     /// A faster variant of [`access`](Self::access), which it calls by default.
     fn shared(&mut self, shared: &SharedAccess<'_>) {
         let SharedAccess { block, warp, pc, kind, offsets, bytes, lanes } = *shared;
@@ -248,6 +282,8 @@ pub trait Observer: Any + Send {
     }
     /// When threads arrive at a barrier.
     fn arrive(&mut self, _arrival: &Arrival) {}
+    /// When lanes have waited for the cluster's barrier.
+    fn cluster_waited(&mut self, _warp: u32, _lanes: u32, _pc: u32) {}
     /// When all threads of a barrier have arrived.
     fn barrier(&mut self, _block: u32, _id: u32) {}
     /// When lanes of a warp have synchronized in `bar.warp.sync`, which orders their memory accesses.
@@ -258,6 +294,16 @@ pub trait Observer: Any + Send {
     fn copy_issued(&mut self, _copy: &AsyncCopy) {}
     /// When a copy is complete and visible to the thread that issued it.
     fn copy_done(&mut self, _copy: &AsyncCopy) {}
+    /// When a bulk copy is issued.
+    fn bulk_issued(&mut self, _copy: &BulkCopy) {}
+    /// When a wait for the source of a bulk copy has ended.
+    fn bulk_read(&mut self, _copy: &BulkCopy) {}
+    /// When a bulk copy is complete.
+    fn bulk_done(&mut self, _copy: &BulkCopy) {}
+    /// When the mbarrier of a bulk copy has received its bytes, and whether that ended the phase.
+    fn bulk_signaled(&mut self, _copy: &BulkCopy, _completes: bool) {}
+    /// When a block ends while a bulk copy that it issued in a group is in flight.
+    fn bulk_left(&mut self, _copy: &BulkCopy) {}
     /// When a lane uses an mbarrier.
     fn mbarrier(&mut self, _mbarrier: &Mbarrier) {}
     /// When a call passes a value.

@@ -107,30 +107,28 @@ fn launch<T>(node: Handle, use_it: impl FnOnce(&mut LaunchCall) -> T) -> Answer<
 }
 
 api! {
-    /// Sets an attribute of a launch: cooperative, or the cluster size 1; others are ignored.
+    /// Sets an attribute of a launch: cooperative, or the blocks of a cluster; others are ignored.
     fn cuGraphKernelNodeSetAttribute => (node: Handle, attribute: u32, value: In<[u32; 16]>) {
         let value = value.get()?;
         launch(node, |call| {
-            if attribute == COOPERATIVE {
-                call.cooperative = value[0] != 0;
+            let [x, y, z, ..] = value;
+            match attribute {
+                COOPERATIVE => call.cooperative = x != 0,
+                CLUSTER => call.cluster = Some([x, y, z]).filter(|cluster| *cluster != [0; 3]),
+                _ => {}
             }
-        })?;
-        if attribute == CLUSTER && !matches!(value[..3], [0, 0, 0] | [1, 1, 1]) {
-            driver().report.unsupported("clusters of blocks");
-            return Err(Error::NOT_SUPPORTED);
-        }
-        Ok(())
+        })
     }
 }
 
 api! {
     /// An attribute of a launch. Those that are ignored cannot be read.
     fn cuGraphKernelNodeGetAttribute => (node: Handle, attribute: u32, value: Out<[u32; 16]>) {
-        let cooperative = launch(node, |call| call.cooperative)?;
+        let (cooperative, cluster) = launch(node, |call| (call.cooperative, call.cluster))?;
         let mut found = [0; 16];
         match attribute {
             COOPERATIVE => found[0] = u32::from(cooperative),
-            CLUSTER => found[..3].fill(1),
+            CLUSTER => found[..3].copy_from_slice(&cluster.unwrap_or([1; 3])),
             _ => {
                 driver().report.unsupported(&format!("reading attribute {attribute} of a graph's launch"));
                 return Err(Error::NOT_SUPPORTED);
@@ -143,7 +141,7 @@ api! {
 api! {
     /// Copies the attributes of a launch.
     fn cuGraphKernelNodeCopyAttributes => (to: Handle, from: Handle) {
-        let cooperative = launch(from, |call| call.cooperative)?;
-        launch(to, |call| call.cooperative = cooperative)
+        let attributes = launch(from, |call| (call.cooperative, call.cluster))?;
+        launch(to, |call| (call.cooperative, call.cluster) = attributes)
     }
 }

@@ -184,12 +184,35 @@ api! {
 }
 
 api! {
-    /// Clusters are not supported.
-    fn cuOccupancyMaxActiveClusters | cuOccupancyMaxPotentialClusterSize => (count: Out<c_int>, function: Handle, config: In<LaunchConfig>) {
-        driver().function(number(function))?;
+    /// The largest cluster that every device supports and the kernel allows.
+    fn cuOccupancyMaxPotentialClusterSize => (size: Out<c_int>, function: Handle, config: In<LaunchConfig>) {
         config.get()?;
-        count.offer(0);
-        driver().report.unsupported("clusters of blocks");
-        Err(Error::NOT_SUPPORTED)
+        let driver = driver();
+        let bounds = driver.function(number(function))?.kernel.program().bounds;
+        let most = bounds.max_cluster.unwrap_or(8).min(8);
+        size.put(c_int::try_from(most).unwrap_or(8))
+    }
+}
+
+api! {
+    /// Clusters that are resident at the same time, as far as the resources of the multiprocessors limit them.
+    fn cuOccupancyMaxActiveClusters => (count: Out<c_int>, function: Handle, config: In<LaunchConfig>) {
+        let config = config.get()?;
+        let attributes = config.attributes.list(usize::try_from(config.count).map_err(|_| Error::INVALID_VALUE)?)?;
+        let given = attributes.iter().find(|attribute| attribute.id == 4).map(|attribute| {
+            let [x, y, z, ..] = attribute.value;
+            [x, y, z]
+        });
+        let driver = driver();
+        let required = driver.function(number(function))?.kernel.program().bounds.cluster;
+        let size = given.or(required).unwrap_or([1; 3]).iter().fold(1u32, |n, d| n.saturating_mul(*d));
+        if size == 0 {
+            return Err(Error::INVALID_CLUSTER_SIZE);
+        }
+        let threads = config.block.iter().fold(1u32, |n, d| n.saturating_mul(*d));
+        let each = driver.blocks_per_multiprocessor(number(function), threads, config.shared)?;
+        let (device, _) = driver.current()?;
+        let blocks = each * driver.devices[device].model.multiprocessors.value;
+        count.put(c_int::try_from(blocks / size).unwrap_or(c_int::MAX))
     }
 }

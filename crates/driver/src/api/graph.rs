@@ -13,7 +13,7 @@ fn launch_of(node: &KernelNode, kernel: Handle) -> Answer<Work> {
     let function = number(if node.function.is_null() { kernel } else { node.function });
     let arguments = arguments(function, node.arguments, node.extra)?;
     let KernelNode { grid, block, shared, .. } = *node;
-    let call = LaunchCall { function, grid, block, shared, arguments, cooperative: false };
+    let call = LaunchCall { function, grid, block, shared, arguments, cooperative: false, cluster: None };
     let driver = driver();
     let (device, _) = driver.current()?;
     driver.admit(device, &call)?;

@@ -56,7 +56,7 @@ api! {
         }
         let function = number(function);
         let arguments = arguments(function, each, extra)?;
-        submit(stream, Work::Launch(LaunchCall { function, grid: [gx, gy, gz], block: [bx, by, bz], shared, arguments, cooperative: false }))
+        submit(stream, Work::Launch(LaunchCall { function, grid: [gx, gy, gz], block: [bx, by, bz], shared, arguments, cooperative: false, cluster: None }))
     }
 }
 
@@ -65,7 +65,7 @@ api! {
     fn cuLaunchCooperativeKernel | cuLaunchCooperativeKernel_ptsz => (function: Handle, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: Handle, each: In<In<u8>>) {
         let function = number(function);
         let arguments = arguments(function, each, In::none())?;
-        submit(stream, Work::Launch(LaunchCall { function, grid: [gx, gy, gz], block: [bx, by, bz], shared, arguments, cooperative: true }))
+        submit(stream, Work::Launch(LaunchCall { function, grid: [gx, gy, gz], block: [bx, by, bz], shared, arguments, cooperative: true, cluster: None }))
     }
 }
 
@@ -74,13 +74,13 @@ api! {
     fn cuLaunchKernelEx | cuLaunchKernelEx_ptsz => (config: In<LaunchConfig>, function: Handle, each: In<In<u8>>, extra: In<*mut c_void>) {
         let config = config.get()?;
         let count = usize::try_from(config.count).map_err(|_| Error::INVALID_VALUE)?;
-        let mut cooperative = false;
+        let (mut cooperative, mut cluster) = (false, None);
         for attribute in config.attributes.list(count)? {
             match attribute.id {
                 2 => cooperative = attribute.value[0] != 0,
-                4 if attribute.value[..3] != [1, 1, 1] => {
-                    driver().report.unsupported("clusters of blocks");
-                    return Err(Error::NOT_SUPPORTED);
+                4 => {
+                    let [x, y, z, ..] = attribute.value;
+                    cluster = Some([x, y, z]);
                 }
                 _ => {}
             }
@@ -88,6 +88,6 @@ api! {
         let function = number(function);
         let arguments = arguments(function, each, extra)?;
         let LaunchConfig { grid, block, shared, stream, .. } = config;
-        submit(stream, Work::Launch(LaunchCall { function, grid, block, shared, arguments, cooperative }))
+        submit(stream, Work::Launch(LaunchCall { function, grid, block, shared, arguments, cooperative, cluster }))
     }
 }

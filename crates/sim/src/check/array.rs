@@ -189,6 +189,7 @@ fn computes(op: &Op) -> bool {
         | Op::WaitGroup(_)
         | Op::WaitAll
         | Op::CopiesArrive
+        | Op::Bulk(_)
         | Op::Mbarrier(_)
         | Op::Fence(_)
         | Op::Barrier(_)

@@ -1,7 +1,9 @@
 //! The observer of one block: forwards each event to the checks that are enabled.
 
 use super::barrier::BarrierUse;
+use super::bulk;
 use super::clock::{Fences, Order, Who};
+use super::cluster::{Cluster, Clusters, Held};
 use super::context::Context;
 use super::copies::Copies;
 use super::explore::Log;
@@ -16,18 +18,23 @@ use super::settings::Check;
 use super::site::Kind;
 use super::taint::Taint;
 use super::touched;
-use crate::machine::{Access, Row, lanes_of, used_pieces};
+use crate::isa::Op;
+use crate::machine::{Access, CLUSTER_BARRIER, Row, at, lanes_of, used_pieces};
 use crate::memory::Space;
-use crate::observe::{Arrival, AsyncCopy, Exchange, Issue, Mbarrier, Moved, Observer};
+use crate::observe::{Arrival, AsyncCopy, BulkCopy, Exchange, Issue, Mbarrier, Moved, Observer};
 use std::sync::{Arc, Mutex};
 
 /// The observer of one block.
 pub(crate) struct Checker {
     context: Arc<Context>,
     block: u32,
+    /// The rank of the block in its cluster.
+    rank: u32,
     order: Order,
     fences: Fences,
     raw_findings: RawFindings,
+    /// Whether findings of the race check are dropped.
+    muted: bool,
     race: Option<Races>,
     init: Option<Init>,
     outputs: Option<Outputs>,
@@ -42,7 +49,7 @@ pub(crate) struct Checker {
 
 /// Race checks, and asynchronous copies in flight.
 struct Races {
-    shared: SharedRace,
+    shared: Held,
     global: GlobalRace,
     copies: Copies,
 }
@@ -64,10 +71,14 @@ impl Checker {
         block: u32,
         together: Option<Arc<Mutex<Together>>>,
         outputs: Outputs,
+        clusters: &Clusters,
     ) -> Checker {
         let order = Order::new(block, context.block_threads());
-        let race = context.settings.has(Check::Race).then(|| Races {
-            shared: SharedRace::new(context.shared),
+        // Stores of other blocks are known only to the race check, and the check for uninitialized values needs them.
+        let muted = !context.settings.has(Check::Race);
+        let needed = context.shares_memory() && context.settings.has(Check::Init);
+        let race = (!muted || needed).then(|| Races {
+            shared: clusters.of(&context, block),
             global: GlobalRace::new(&context, together),
             copies: Copies::default(),
         });
@@ -84,8 +95,10 @@ impl Checker {
         let (fences, raw_findings) = (Fences::default(), RawFindings::default());
         let touched = context.settings.touched.then(touched::Pages::default);
         Checker {
+            rank: context.cluster_rank(block),
             context,
             block,
+            muted,
             order,
             fences,
             raw_findings,
@@ -105,7 +118,10 @@ impl Checker {
         if let Some(race) = &mut self.race {
             race.global.finish(&self.context, &mut self.raw_findings);
         }
-        let mut shadow = self.race.as_ref().map_or(0, |race| race.shared.bytes());
+        let rank = at(self.rank);
+        let bytes =
+            |race: &mut Races| race.shared.with(|cluster| cluster.windows.get(rank).map(SharedRace::bytes));
+        let mut shadow = self.race.as_mut().and_then(bytes).unwrap_or(0);
         if let Some(provenance) = self.provenance.take() {
             shadow += provenance.bytes();
             provenance.finish(&self.context, &mut self.raw_findings);
@@ -188,7 +204,9 @@ impl Observer for Checker {
         if let (Some(touched), Space::Global) = (&mut self.touched, access.space) {
             by_use(access, |access| touched.access(&self.context.sites, access));
         }
-        let Checker { context, order, fences, raw_findings, race, init, outputs, taint, .. } = self;
+        let Checker { context, rank, order, fences, raw_findings, muted, race, init, outputs, taint, .. } =
+            self;
+        let rank = at(*rank);
         if let Some(taint) = taint
             && let (Some(facts), Some(entrances)) = (&context.facts, &context.entrances)
         {
@@ -198,8 +216,13 @@ impl Observer for Checker {
             by_use(access, |access| arrays.access(context, raw_findings, access));
         }
         if let (Some(init), Some(facts)) = (init, &context.facts) {
-            let shared = race.as_ref().map(|race| &race.shared);
-            init.access(context, facts, raw_findings, access, shared, outputs.as_mut());
+            match race {
+                Some(race) if access.space == Space::Shared => race.shared.with(|cluster| {
+                    let window = cluster.windows.get(rank);
+                    init.access(context, facts, raw_findings, access, window, outputs.as_mut());
+                }),
+                _ => init.access(context, facts, raw_findings, access, None, outputs.as_mut()),
+            }
         }
         if let Some(outputs) = outputs {
             outputs.access(access);
@@ -209,16 +232,52 @@ impl Observer for Checker {
         }
         if let (Some(race), false) = (race, access.deferred) {
             let Races { shared, global, copies } = race;
+            let mut dropped = RawFindings::default();
+            let findings = if *muted { &mut dropped } else { raw_findings };
             by_use(access, |access| match access.space {
-                Space::Shared => shared.access(context, order, fences, raw_findings, copies, access),
-                Space::Global => global.access(context, order, fences, raw_findings, copies, access),
+                Space::Shared => shared.with(|cluster| {
+                    if let Some(window) = cluster.windows.get_mut(rank) {
+                        window.access(context, order, fences, findings, copies, access);
+                    }
+                }),
+                Space::Global => global.access(context, order, fences, findings, copies, access),
                 _ => {}
             });
         }
     }
 
+    fn remote(&mut self, rank: u32, access: &Access<'_>) {
+        if let Some(log) = &self.log {
+            log.access(access);
+        }
+        let Checker { context, order, fences, raw_findings, muted, race, init, .. } = self;
+        let Some(Races { shared, copies, .. }) = race else { return };
+        let mut dropped = RawFindings::default();
+        shared.with(|cluster| {
+            if let (Some(init), Some(facts)) = (init, &context.facts) {
+                init.remote(facts, access, cluster.windows.get(at(rank)));
+            }
+            let findings = if *muted { &mut dropped } else { raw_findings };
+            cluster.visit(context, order, findings, rank, access);
+            let Some(window) = cluster.windows.get_mut(at(rank)) else { return };
+            by_use(access, |access| window.access(context, order, fences, findings, copies, access));
+        });
+    }
+
     fn arrive(&mut self, arrival: &Arrival) {
         let Arrival { warp, lanes, id, expected, waits, .. } = *arrival;
+        if id == CLUSTER_BARRIER {
+            let op = self.context.program.op(arrival.pc);
+            if let (Some(race), false) =
+                (&mut self.race, matches!(op, Op::ClusterBarrier { relaxed: true, .. }))
+            {
+                race.shared.with(|cluster| cluster.arrive(&mut self.order, warp, lanes));
+            }
+            if let Some(log) = &self.log {
+                log.arrive(self.block, arrival);
+            }
+            return;
+        }
         if let Some(log) = &self.log {
             log.arrive(self.block, arrival);
         }
@@ -233,7 +292,20 @@ impl Observer for Checker {
         }
     }
 
+    fn cluster_waited(&mut self, warp: u32, lanes: u32, _pc: u32) {
+        if let Some(race) = &mut self.race {
+            race.shared.with(|cluster| cluster.waited(&mut self.order, warp, lanes));
+        }
+    }
+
     fn barrier(&mut self, _block: u32, id: u32) {
+        if id == CLUSTER_BARRIER {
+            // Every block of the cluster sees the event.
+            if let (Some(race), 0) = (&mut self.race, self.rank) {
+                race.shared.with(Cluster::completed);
+            }
+            return;
+        }
         let waiting = self.order.complete(id);
         self.fences.complete(id, waiting.as_deref());
         if let Some(init) = &mut self.init {
@@ -271,7 +343,8 @@ impl Observer for Checker {
         if let Some(touched) = &mut self.touched {
             touched.copy(copy);
         }
-        let Checker { context, block, order, raw_findings, race, init, outputs, taint, .. } = self;
+        let rank = at(self.rank);
+        let Checker { context, block, order, raw_findings, muted, race, init, outputs, taint, .. } = self;
         if let Some(taint) = taint {
             taint.copy_issued(copy);
         }
@@ -279,8 +352,15 @@ impl Observer for Checker {
             init.copy_issued(copy, outputs.as_mut());
         }
         if let Some(race) = race {
-            race.shared.copy_issued(context, *block, order, raw_findings, &race.copies, copy);
-            race.global.copy_issued(context, order, raw_findings, *block, copy);
+            let mut dropped = RawFindings::default();
+            let findings = if *muted { &mut dropped } else { raw_findings };
+            let copies = &race.copies;
+            race.shared.with(|cluster| {
+                if let Some(window) = cluster.windows.get_mut(rank) {
+                    window.copy_issued(context, *block, order, findings, copies, copy);
+                }
+            });
+            race.global.copy_issued(context, order, findings, *block, copy);
             race.copies.issued(copy);
         }
     }
@@ -290,9 +370,51 @@ impl Observer for Checker {
             provenance.copy_done(&self.context, copy);
         }
         if let Some(race) = &mut self.race {
-            race.shared.copy_done(&self.order, copy);
+            let rank = at(self.rank);
+            race.shared.with(|cluster| {
+                if let Some(window) = cluster.windows.get_mut(rank) {
+                    window.copy_done(&self.order, copy);
+                }
+            });
             race.global.copy_done(copy);
             race.copies.done(copy);
+        }
+    }
+
+    fn bulk_issued(&mut self, copy: &BulkCopy) {
+        let Checker { context, block, order, raw_findings, muted, race, outputs, .. } = self;
+        if let (Some(outputs), (Space::Global, address)) = (outputs, copy.to) {
+            outputs.bulk(address, copy.bytes);
+        }
+        let Some(race) = race else { return };
+        let mut dropped = RawFindings::default();
+        let findings = if *muted { &mut dropped } else { raw_findings };
+        race.global.bulk(context, order, findings, *block, copy);
+        let place = (*block, &race.copies);
+        race.shared.with(|cluster| cluster.bulk_issued(context, order, findings, place, copy));
+    }
+
+    fn bulk_read(&mut self, copy: &BulkCopy) {
+        if let Some(race) = &mut self.race {
+            race.shared.with(|cluster| cluster.bulk_read(&mut self.order, copy));
+        }
+    }
+
+    fn bulk_done(&mut self, copy: &BulkCopy) {
+        if let Some(race) = &mut self.race {
+            race.shared.with(|cluster| cluster.bulk_done(&mut self.order, copy));
+        }
+    }
+
+    fn bulk_signaled(&mut self, copy: &BulkCopy, completes: bool) {
+        if let Some(race) = &mut self.race {
+            race.shared.with(|cluster| cluster.bulk_signaled(copy, completes));
+        }
+    }
+
+    fn bulk_left(&mut self, copy: &BulkCopy) {
+        if self.race.is_some() && !self.muted {
+            bulk::left(&self.context, &mut self.raw_findings, self.block, copy);
         }
     }
 
@@ -301,7 +423,11 @@ impl Observer for Checker {
             log.mbarrier(self.block, mbarrier);
         }
         if let Some(race) = &mut self.race {
-            race.shared.mbarrier(&mut self.order, mbarrier);
+            race.shared.with(|cluster| {
+                if let Some(window) = cluster.windows.get_mut(at(mbarrier.rank)) {
+                    window.mbarrier(&mut self.order, mbarrier);
+                }
+            });
         }
     }
 
@@ -328,6 +454,12 @@ impl Observer for Checker {
 
     fn exit(&mut self, warp: u32, lanes: u32) {
         self.order.exit(warp, lanes);
+        if let (Some(race), true) = (&mut self.race, self.order.ended()) {
+            let mut dropped = RawFindings::default();
+            let findings = if self.muted { &mut dropped } else { &mut self.raw_findings };
+            let place = (self.block, self.rank);
+            race.shared.with(|cluster| cluster.ended(&self.context, &self.order, findings, place));
+        }
         if let Some(race) = &mut self.race {
             race.global.exit(warp, lanes);
         }

@@ -109,6 +109,12 @@ impl Clock {
         }
     }
 
+    /// What an asynchronous agent has done up to a time.
+    pub(crate) fn of_agent(agent: u32, time: u32) -> Clock {
+        let done = BlockClock { floor: time, warps: Vec::new() };
+        Clock { blocks: BTreeMap::from([(agent, done)]) }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
@@ -241,6 +247,39 @@ impl Order {
         }
         let extra = view.lanes.get_or_insert_default();
         lanes_of(lanes).for_each(|lane| extra[lane].join(clock));
+    }
+
+    /// What lanes of a warp have seen together, including their own accesses.
+    pub(crate) fn release_lanes(&mut self, warp: u32, lanes: u32) -> Clock {
+        let now = self.tick();
+        self.view(usize::try_from(warp).unwrap_or(usize::MAX), lanes, now)
+    }
+
+    /// Lanes of a warp acquire a released clock.
+    pub(crate) fn acquire_lanes(&mut self, warp: u32, lanes: u32, clock: &Clock) {
+        self.learn(usize::try_from(warp).unwrap_or(usize::MAX), lanes, clock);
+    }
+
+    /// Whether a thread is ordered after anything that another block did.
+    pub(crate) fn knows(&self, block: u32, me: Who) -> bool {
+        let knows = |clock: &Clock| clock.blocks.contains_key(&block);
+        let Some(view) = self.warps.get(me.warp()) else { return false };
+        let own = || view.lanes.as_ref().is_some_and(|lanes| knows(&lanes[me.lane()]));
+        block == self.block || knows(&self.common) || knows(&view.common) || own()
+    }
+
+    /// Whether any thread of the block is ordered after what a thread of another block did at a time.
+    pub(crate) fn anyone_saw(&self, block: u32, who: Who, time: u32) -> bool {
+        let saw = |clock: &Clock| clock.get(block, who) >= time;
+        let by_warp = |view: &WarpView| {
+            saw(&view.common) || view.lanes.as_ref().is_some_and(|lanes| lanes.iter().any(saw))
+        };
+        saw(&self.common) || self.warps.iter().any(by_warp)
+    }
+
+    /// Whether all threads have exited.
+    pub(crate) fn ended(&self) -> bool {
+        self.warps.iter().all(|view| view.live == 0)
     }
 
     /// Lanes of a warp have synchronized.

@@ -33,6 +33,10 @@ pub(crate) struct Context {
     pub meeting_points: Vec<bool>,
     pub blocks: [u32; 3],
     pub threads: [u32; 3],
+    /// Blocks of a cluster in each direction.
+    pub cluster: [u32; 3],
+    /// Whether the kernel has bulk copies.
+    pub bulk: bool,
     /// Bytes of shared memory per block.
     pub shared: u32,
     pub settings: Settings,
@@ -46,6 +50,10 @@ pub(crate) struct Context {
     pub entrances: Option<Entrances>,
 }
 
+/// Set in the number that stands for an asynchronous agent in place of a block; the lowest four bits are the rank of the block
+/// that it acts for.
+pub(crate) const AGENT: u32 = 1 << 31;
+
 fn index(linear: u32, [x, y, _]: [u32; 3]) -> [u32; 3] {
     let (x, y) = (x.max(1), y.max(1));
     [linear % x, linear / x % y, linear / x / y]
@@ -55,6 +63,45 @@ impl Context {
     /// Threads in a block.
     pub(crate) fn block_threads(&self) -> u32 {
         self.threads.iter().fold(1, |n: u32, t| n.saturating_mul(*t))
+    }
+
+    /// Blocks in a cluster.
+    pub(crate) fn cluster_size(&self) -> u32 {
+        self.cluster.iter().product::<u32>().max(1)
+    }
+
+    /// Whether threads of other blocks or asynchronous agents access the shared memory of a block.
+    pub(crate) fn shares_memory(&self) -> bool {
+        self.bulk || self.cluster_size() > 1
+    }
+
+    /// The block of a thread, or of the thread for which an asynchronous agent acts; `near` is a block of the cluster.
+    pub(crate) fn issuer(&self, block: u32, near: u32) -> u32 {
+        if block & AGENT == 0 || self.block_count() > u64::from(AGENT) {
+            return block;
+        }
+        self.cluster_block(near, block & 15)
+    }
+
+    fn block_count(&self) -> u64 {
+        self.blocks.iter().map(|blocks| u64::from(*blocks)).product()
+    }
+
+    /// The rank of a block in its cluster.
+    pub(crate) fn cluster_rank(&self, block: u32) -> u32 {
+        let inside = index(block, self.blocks);
+        let [x, y, z] = [0, 1, 2].map(|axis| inside[axis] % self.cluster[axis].max(1));
+        x + self.cluster[0] * (y + self.cluster[1] * z)
+    }
+
+    /// The linear index of the block with this rank in the cluster of another one.
+    pub(crate) fn cluster_block(&self, other: u32, rank: u32) -> u32 {
+        let (at, inside) = (index(other, self.blocks), index(rank, self.cluster));
+        let place = |axis: usize| {
+            let size = self.cluster[axis].max(1);
+            at[axis] / size * size + inside[axis]
+        };
+        place(0) + self.blocks[0] * (place(1) + self.blocks[1] * place(2))
     }
 
     /// The thread with this linear index, in the block with this linear index.
@@ -90,7 +137,7 @@ impl Context {
     /// What an instruction does to memory, as a noun for a report.
     pub(crate) fn verb(&self, pc: u32, wrote: bool) -> &'static str {
         match self.program.op(pc) {
-            Op::CopyAsync(_) => "copy",
+            Op::CopyAsync(_) | Op::Bulk(_) => "copy",
             Op::Mbarrier(mbarrier) if wrote && mbarrier.action == MbarrierOp::Init => "initialization",
             Op::Mbarrier(_) | Op::CopiesArrive => "use",
             Op::Atomic(_) | Op::SurfaceReduce(_) => "atomic",

@@ -3,8 +3,8 @@
 
 use super::fragment::Shape;
 use crate::isa::op::{
-    self, ArithmeticKind, Bits, Combine, Compare, Comparison, Convert, Element, Memory, MemoryKind, Move,
-    MoveShape, Part,
+    self, ArithmeticKind, Bits, Bulk, Combine, Compare, Comparison, Convert, Element, Memory, MemoryKind,
+    Move, MoveShape, Part,
 };
 use crate::isa::{Callee, Op};
 use crate::machine::{Registers, Type, Width, at};
@@ -414,6 +414,7 @@ impl Reader<'_> {
             | Op::WaitGroup(_)
             | Op::WaitAll
             | Op::CopiesArrive
+            | Op::Bulk(_)
             | Op::Texture(_)
             | Op::SurfaceLoad(_)
             | Op::SurfaceStore(_)
@@ -495,7 +496,7 @@ impl Reader<'_> {
     fn addresses(&self) -> Vec<(Width, u32)> {
         let args = &self.program.code[self.pc].args;
         let row = |i: usize| (if args.at[i].wide { Width::W64 } else { Width::W32 }, args.at[i].row);
-        (0..args.addresses.min(2)).map(row).filter(|row| self.reads.contains(row)).collect()
+        (0..args.addresses.min(3)).map(row).filter(|row| self.reads.contains(row)).collect()
     }
 
     fn uses(&self) -> Vec<(u32, Use, u32)> {
@@ -519,7 +520,9 @@ impl Reader<'_> {
                 2 => 0xffff,
                 _ => u32::MAX,
             }),
-            Op::CopyAsync(_) | Op::CopiesArrive => {
+            // The value of `st.async` may be uninitialized, as with a store to shared memory.
+            Op::Bulk(Bulk::Store) => addresses(u32::MAX),
+            Op::CopyAsync(_) | Op::CopiesArrive | Op::Bulk(_) => {
                 let addresses = self.addresses();
                 let used = |row: &(Width, u32)| match (addresses.contains(row), row.0) {
                     (true, _) => Some((numbered(row), Use::Address, u32::MAX)),

@@ -18,13 +18,13 @@ use super::history::{Conflict, Touch, Write, stamp};
 use super::race::{Race, Variable, describe, exchange, one_store, reach};
 use super::raw::{Raw, RawFindings};
 use super::shadow::{Cell, Many, Owner, Quiet, Spill, Stamp};
-use super::site::Kind;
+use super::site::{Kind, Scope};
 use super::unused::{Doubt, UnusedReads};
 use super::{Class, Severity};
 use crate::isa::Op;
 use crate::machine::{Access, AccessKind, at, lanes_of};
 use crate::memory::Space;
-use crate::observe::{AsyncCopy, Issue};
+use crate::observe::{AsyncCopy, BulkCopy, Issue};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
@@ -444,6 +444,43 @@ impl GlobalRace {
                 report(context, raw_findings, &race, &conflict, (true, 1));
             }
             self.sources.insert((copy.from, copy.warp, copy.lane, copy.to), *copy);
+        }
+    }
+
+    /// A thread issues a bulk copy from or to global memory; a reduction may be concurrent with others.
+    pub(crate) fn bulk(
+        &mut self,
+        context: &Context,
+        order: &Order,
+        raw_findings: &mut RawFindings,
+        block: u32,
+        copy: &BulkCopy,
+    ) {
+        for ((space, address), reads) in [(copy.from, true), (copy.to, false)] {
+            if space != Space::Global || copy.bytes == 0 || reads && context.is_input(address) {
+                continue;
+            }
+            let strong = (copy.reduces && !reads).then_some(Scope::Device);
+            let stamp = stamp(order, Who::new(copy.warp, at(copy.lane)), copy.pc, strong);
+            let together = self.together.clone();
+            let mut guard = together.as_ref().and_then(|together| together.lock().ok());
+            let (barriers_only, exact) = (context.sites.barriers_only, exact(context, guard.is_some()));
+            let touch = Touch { order, block, stamp, barriers_only, exact, doubtful: None, unchanged: false };
+            let pages = match &mut guard {
+                Some(together) => &mut together.pages,
+                None => &mut self.own,
+            };
+            let kind = match (reads, strong) {
+                (true, _) => AccessKind::Read,
+                (false, Some(_)) => AccessKind::Atomic,
+                (false, None) => AccessKind::Write,
+            };
+            let mut found = Vec::new();
+            pages.touch(&touch, address, copy.bytes, kind, |_| None, &mut found);
+            for (conflict, _) in found {
+                let race = Race { block, access: stamp, wrote: !reads, unchanged: false };
+                report(context, raw_findings, &race, &conflict, (true, 1));
+            }
         }
     }
 

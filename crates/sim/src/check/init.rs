@@ -179,6 +179,16 @@ impl Init {
         }
     }
 
+    /// A warp accessed the shared memory of another block, whose history is `race`. Only bytes that no thread has written are
+    /// poisoned there.
+    pub(crate) fn remote(&mut self, facts: &Facts, access: &Access<'_>, race: Option<&SharedRace>) {
+        let Some(cold) = facts.cold(access.pc).filter(|_| access.kind == AccessKind::Read) else { return };
+        let other = Shared::new(self.shared.size(), true);
+        let own = std::mem::replace(&mut self.shared, other);
+        self.load(facts, cold, access, race, None);
+        self.shared = own;
+    }
+
     /// The poisoned bytes that each lane reads, and the lanes that have any; `None` if there are none.
     fn poisoned(
         &mut self,

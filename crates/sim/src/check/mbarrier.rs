@@ -65,6 +65,16 @@ impl Mbarriers {
         }
     }
 
+    /// Bytes of a bulk copy have arrived, with what its agent releases.
+    pub(crate) fn received(&mut self, address: u32, clock: &Clock, completes: bool) {
+        let phases = self.all.entry(address).or_default();
+        phases.arriving.join(clock);
+        if completes {
+            phases.complete = std::mem::take(&mut phases.arriving);
+            phases.arrivals = 0;
+        }
+    }
+
     /// A thread is about to initialize the mbarrier at an address whose bytes an mbarrier instruction wrote last.
     pub(crate) fn initialize(
         &mut self,

@@ -5,9 +5,11 @@
 
 mod array;
 mod barrier;
+mod bulk;
 mod checker;
 mod class;
 mod clock;
+mod cluster;
 mod context;
 mod copies;
 mod explore;
@@ -49,6 +51,7 @@ use crate::stop::{Blame, Stop, StopKind};
 use crate::{Device, Launch};
 use array::Arrays;
 use checker::Checker;
+use cluster::Clusters;
 use context::Context;
 use explore::Log;
 use fragment::Fragments;
@@ -157,9 +160,15 @@ impl Device {
             .filter(|_| settings.has(Check::Machine))
             .map(|facts| taint::Entrances::of(self, launch, facts, &settings.allowed));
         let flow = settings.has(Check::Race).then(|| facts::Flow::of(&launch.program()));
+        let cluster = launch.cluster_dims();
+        let clustered = cluster.iter().product::<u32>() > 1;
+        let mut sites = Sites::of(&launch.program());
+        // Blocks of a cluster are ordered by more than the barriers of a block.
+        let bulk = launch.program().metas.iter().any(|meta| matches!(meta.op, crate::isa::Op::Bulk(_)));
+        sites.barriers_only &= !clustered && !bulk;
         let context = Arc::new(Context {
             program: launch.program(),
-            sites: Sites::of(&launch.program()),
+            sites,
             sinks: flow.as_ref().map_or_else(Sinks::default, |flow| Sinks::of(&launch.program(), flow)),
             arrays: settings.has(Check::Array).then(|| Arrays::of(&launch.program())),
             fragments: if settings.has(Check::Provenance) {
@@ -170,6 +179,8 @@ impl Device {
             meeting_points: lanes::meeting_points(&launch.program()),
             blocks: launch.blocks(),
             threads: launch.threads(),
+            cluster,
+            bulk,
             shared: launch.shared_bytes(),
             settings: settings.clone(),
             replicated: flow.as_ref().and_then(|flow| fused::Replicated::of(&launch.program(), flow)),
@@ -177,7 +188,8 @@ impl Device {
             facts,
             entrances,
         });
-        let talk = launch.program().communication != Communication::None;
+        let talk = launch.program().communication != Communication::None || clustered;
+        let clusters = Clusters::default();
         let (guide, log) = guided.map_or((None, None), |(guide, log)| (Some(guide), Some(log.clone())));
         let together = talk.then(|| Arc::new(Mutex::new(Together::new(settings.memory))));
         let mut between = Between::new(settings.memory);
@@ -191,7 +203,7 @@ impl Device {
                 Some(stores) => Outputs::Together(stores.clone()),
                 None => Outputs::Own(Stores::new(&context.settings.buffers)),
             };
-            let mut checker = Checker::new(context.clone(), block, together.clone(), stores);
+            let mut checker = Checker::new(context.clone(), block, together.clone(), stores, &clusters);
             checker.log.clone_from(&log);
             Some(Box::new(checker))
         };

@@ -178,6 +178,11 @@ impl Outputs {
         });
     }
 
+    /// A bulk copy writes global memory.
+    pub(crate) fn bulk(&mut self, address: u64, bytes: u32) {
+        self.with(|stores| stores.mark(address, bytes));
+    }
+
     pub(crate) fn into_own(self) -> Option<Stores> {
         match self {
             Outputs::Own(stores) => Some(stores),

@@ -23,7 +23,7 @@ use crate::isa::Op;
 use crate::isa::op::MbarrierOp;
 use crate::machine::{Access, AccessKind, at, lanes_of};
 use crate::memory::Space;
-use crate::observe::{AsyncCopy, Mbarrier};
+use crate::observe::{AsyncCopy, BulkCopy, Mbarrier};
 use std::collections::BTreeMap;
 
 /// The clocks that strong writes have released at an address.
@@ -82,6 +82,8 @@ impl Variable {
 #[derive(Debug)]
 pub(crate) struct SharedRace {
     cells: Vec<Cell>,
+    /// The blocks that made the accesses, by cell; empty if only the block itself accesses its memory.
+    owners: Vec<Owner>,
     spill: Spill,
     variables: BTreeMap<u32, Variable>,
     mbarriers: Mbarriers,
@@ -90,9 +92,12 @@ pub(crate) struct SharedRace {
 }
 
 impl SharedRace {
-    pub(crate) fn new(bytes: u32) -> SharedRace {
+    /// For shared memory of this size, which other blocks may access too.
+    pub(crate) fn new(bytes: u32, shared: bool) -> SharedRace {
+        let words = at(bytes.div_ceil(4));
         SharedRace {
-            cells: vec![Cell::default(); at(bytes.div_ceil(4))],
+            cells: vec![Cell::default(); words],
+            owners: if shared { vec![Owner::default(); words] } else { Vec::new() },
             spill: Spill::default(),
             variables: BTreeMap::new(),
             mbarriers: Mbarriers::default(),
@@ -121,7 +126,8 @@ impl SharedRace {
 
     /// Bytes of shadow state for shared memory.
     pub(crate) fn bytes(&self) -> usize {
-        self.cells.len() * size_of::<Cell>() + self.spill.bytes()
+        let cells = self.cells.len() * size_of::<Cell>() + self.owners.len() * size_of::<Owner>();
+        cells + self.spill.bytes()
     }
 
     /// An access of a warp.
@@ -136,7 +142,8 @@ impl SharedRace {
     ) {
         let site = context.sites.get(access.pc);
         let strong = match (access.kind, site.kind) {
-            (AccessKind::Atomic, Kind::Mbarrier) => Some(Scope::Block),
+            (AccessKind::Atomic, Kind::Mbarrier) if self.owners.is_empty() => Some(Scope::Block),
+            (AccessKind::Atomic, Kind::Mbarrier) => Some(Scope::Device),
             _ => site.ordering.strong,
         };
         if site.kind == Kind::Mbarrier && access.kind == AccessKind::Write {
@@ -144,7 +151,7 @@ impl SharedRace {
         }
         let sums = access.bytes.is_multiple_of(4)
             && context.replicated.as_ref().is_some_and(|all| all.fused.contains(&access.pc));
-        let ordinary = strong.is_none() && !site.volatile && !sums;
+        let ordinary = strong.is_none() && !site.volatile && !sums && self.owners.is_empty();
         let rest = if ordinary { self.quietly(context, order, access) } else { access.lanes };
         let mut conflicts = Vec::new();
         for lane in lanes_of(rest) {
@@ -266,11 +273,14 @@ impl SharedRace {
         pending: bool,
         found: &mut Vec<Conflict>,
     ) {
-        let mut owner = Owner::of(touch.block);
+        let shared = !self.owners.is_empty();
         if bytes < 4 || !address.is_multiple_of(4) {
             for byte in address..address.saturating_add(bytes) {
                 let Some(cell) = self.cells.get_mut(at(byte / 4)) else { break };
-                owner.second = cell.second();
+                let mut owner = self.owners.get(at(byte / 4)).copied().unwrap_or(Owner::of(touch.block));
+                if !shared {
+                    owner.second = cell.second();
+                }
                 let parts = self.spill.split(cell, owner);
                 let (mut part, mut owner) = self.spill.part(parts, at(byte % 4));
                 let conflict = act(touch, &mut part, &mut owner, &mut self.spill, kind, pending);
@@ -283,19 +293,25 @@ impl SharedRace {
         let floor = touch.order.floor();
         for word in first..first + at(bytes / 4) {
             let Some(cell) = self.cells.get_mut(word) else { break };
-            if kind == AccessKind::Read && cell.quiet(floor) && cell.unread(floor) {
+            if !shared && kind == AccessKind::Read && cell.quiet(floor) && cell.unread(floor) {
                 cell.set_read(touch.stamp);
                 continue;
             }
             match cell.parts() {
                 None => {
                     // A write that not every thread is ordered after leaves no place for a second reader.
-                    let (quiet, mut owner) = (cell.quiet(floor), Owner::of(touch.block));
-                    owner.second = cell.second();
+                    let quiet = !shared && cell.quiet(floor);
+                    let mut owner = self.owners.get(word).copied().unwrap_or(Owner::of(touch.block));
+                    if !shared {
+                        owner.second = cell.second();
+                    }
                     let touch = Touch { exact: touch.exact || !quiet, ..*touch };
                     let conflict = act(&touch, cell, &mut owner, &mut self.spill, kind, pending);
                     if quiet && kind == AccessKind::Read {
                         cell.set_second(owner.second);
+                    }
+                    if let Some(slot) = self.owners.get_mut(word) {
+                        *slot = owner;
                     }
                     add_conflict(found, conflict);
                 }
@@ -379,6 +395,64 @@ impl SharedRace {
         }
     }
 
+    /// An agent makes a bulk copy for a thread of `block`: an access to these bytes.
+    #[expect(clippy::too_many_arguments, reason = "the state of the check and the parts of an access")]
+    pub(crate) fn bulk(
+        &mut self,
+        context: &Context,
+        order: &Order,
+        raw_findings: &mut RawFindings,
+        copies: &Copies,
+        (block, agent): (u32, u32),
+        stamp: Stamp,
+        (offset, bytes): (u32, u32),
+        kind: AccessKind,
+    ) {
+        let touch = Touch {
+            order,
+            block: agent,
+            stamp,
+            barriers_only: false,
+            exact: true,
+            doubtful: None,
+            unchanged: false,
+        };
+        let mut conflicts = Vec::new();
+        self.touch(&touch, offset, bytes, kind, kind == AccessKind::Write, &mut conflicts);
+        for conflict in conflicts {
+            let race = Race { block, access: stamp, wrote: kind != AccessKind::Read, unchanged: false };
+            self.report(context, raw_findings, copies, &race, (&conflict, offset, false));
+        }
+    }
+
+    /// A bulk copy to this offset is complete.
+    pub(crate) fn bulk_done(&mut self, offset: u32, copy: &BulkCopy) {
+        let who = Who::new(copy.warp, at(copy.lane));
+        for word in at(offset / 4)..at((offset + copy.bytes).div_ceil(4)) {
+            let mine = |cell: &Cell| {
+                let pending = cell.writer().filter(|(_, pending)| *pending).map(|(write, _)| write);
+                pending.filter(|write| (write.who, write.pc) == (who, copy.pc.min(UNKNOWN_SITE)))
+            };
+            let Some(cell) = self.cells.get_mut(word) else { break };
+            if let Some(write) = mine(cell) {
+                cell.set_write(write, false);
+            }
+            let Some(parts) = cell.parts() else { continue };
+            for byte in 0..4 {
+                let (mut part, owner) = self.spill.part(parts, byte);
+                if let Some(write) = mine(&part) {
+                    part.set_write(write, false);
+                    self.spill.set_part(parts, byte, part, owner);
+                }
+            }
+        }
+    }
+
+    /// An mbarrier has received the bytes of a bulk copy.
+    pub(crate) fn bulk_signaled(&mut self, offset: u32, clock: &Clock, completes: bool) {
+        self.mbarriers.received(offset, clock, completes);
+    }
+
     /// A lane uses an mbarrier: arriving releases, a successful wait acquires.
     pub(crate) fn mbarrier(&mut self, order: &mut Order, used: &Mbarrier) {
         self.mbarriers.used(order, used);
@@ -408,6 +482,8 @@ impl SharedRace {
         race: &Race,
         (conflict, address, rounded): (&Conflict, u32, bool),
     ) {
+        // An asynchronous agent is named by the thread that it acts for.
+        let conflict = &Conflict { block: context.issuer(conflict.block, race.block), ..*conflict };
         let kinds = [context.sites.get(race.access.pc).kind, context.sites.get(conflict.other.pc).kind];
         let class = if kinds.contains(&Kind::Mbarrier) {
             Class::Mbarrier
@@ -444,6 +520,9 @@ impl SharedRace {
             if let Some(name) = context.shared_name(address) {
                 raw.notes.push(format!("the bytes are those of `{name}`, from shared address {address:#x}"));
             }
+            if class == Class::AsyncCopy && explain_bulk(&mut raw, context, race, conflict) {
+                return raw;
+            }
             if class == Class::AsyncCopy {
                 explain_copy(&mut raw, copies, race, conflict, address);
             } else if class == Class::Mbarrier && self.mbarriers.again(address) {
@@ -471,6 +550,27 @@ fn fused_product(context: &Context, race: &Race, conflict: &Conflict) -> Raw {
         ),
         ..raw
     }
+}
+
+/// Sets the help for a conflict between an access and a bulk copy; returns whether one of the two is one.
+fn explain_bulk(raw: &mut Raw, context: &Context, race: &Race, conflict: &Conflict) -> bool {
+    let is_bulk = |pc: u32| matches!(context.program.op(pc), Op::Bulk(_));
+    let help = if is_bulk(conflict.other.pc) && !conflict.wrote {
+        "execute cp.async.bulk.wait_group.read in the thread that issued the copy, and a barrier if another thread writes, \
+         before the source is written again"
+    } else if is_bulk(conflict.other.pc) {
+        "wait for the mbarrier on which the copy completes before the bytes are used: mbarrier.try_wait in every thread that \
+         uses them, or in one thread followed by a barrier"
+    } else if is_bulk(race.access.pc) && !conflict.wrote {
+        "let the readers arrive at an mbarrier or a barrier after their last read, and wait for it before the copy that \
+         refills the buffer"
+    } else if is_bulk(race.access.pc) {
+        "put a barrier between the write and the copy"
+    } else {
+        return false;
+    };
+    raw.help = Some(help.to_owned());
+    true
 }
 
 /// Sets the help for a conflict between an access and an asynchronous copy.

@@ -241,12 +241,16 @@ impl Site {
             (Some(Fence::Memory { scope, sequential }), ..) => {
                 Kind::Fence(Scope::of(Some(scope)), sequential)
             }
-            (_, Copies::Start, _) => Kind::Copy,
+            (_, Copies::Start | Copies::Bulk, _) => Kind::Copy,
             (_, Copies::Commit | Copies::WaitAll, _) => Kind::Commit,
             (_, Copies::Wait(left), _) => Kind::Wait(left),
             (.., Some(Memory { kind: MemoryKind::Mbarrier, .. })) => Kind::Mbarrier,
             (.., Some(Memory { read_only: true, .. })) => Kind::ReadOnly,
-            (Some(Fence::Proxy) | None, Copies::None | Copies::Arrive, _) => Kind::Other,
+            (
+                Some(Fence::Proxy) | None,
+                Copies::None | Copies::Arrive | Copies::BulkCommit | Copies::BulkWait,
+                _,
+            ) => Kind::Other,
         };
         let ordering = effects.memory.map_or(Ordering::WEAK, |memory| Ordering::of(&memory));
         Site { kind, ordering, volatile: false }

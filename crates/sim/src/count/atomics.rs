@@ -52,8 +52,14 @@ impl Atomics {
             | SpecialKind::Reserved(_)
             | SpecialKind::ReservedSize
             | SpecialKind::Environment(_)
-            | SpecialKind::Zero
-            | SpecialKind::One => false,
+            | SpecialKind::ClusterId(_)
+            | SpecialKind::NclusterId(_)
+            | SpecialKind::ClusterCtaid(_)
+            | SpecialKind::ClusterNctaid(_)
+            | SpecialKind::ClusterCtarank
+            | SpecialKind::ClusterNctarank
+            | SpecialKind::IsExplicitCluster
+            | SpecialKind::Zero => false,
         };
         let source = |meta: &Meta| match &meta.op {
             Op::Atomic(atomic) => atomic.returns,

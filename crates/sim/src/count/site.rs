@@ -86,9 +86,14 @@ fn memory_op(op: &Op) -> MemoryOp {
     let Some(memory) = effects.memory else {
         return match effects.copies {
             Copies::None => MemoryOp::Other,
-            Copies::Start | Copies::Commit | Copies::Wait(_) | Copies::WaitAll | Copies::Arrive => {
-                MemoryOp::AsyncCopy
-            }
+            Copies::Start
+            | Copies::Commit
+            | Copies::Wait(_)
+            | Copies::WaitAll
+            | Copies::Arrive
+            | Copies::Bulk
+            | Copies::BulkCommit
+            | Copies::BulkWait => MemoryOp::AsyncCopy,
         };
     };
     match memory.kind {

@@ -15,6 +15,7 @@ use super::{Args, Bound, Definition, Op, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
 use crate::machine::{Flow, Row, Type, Warp, lanes_of};
 use crate::memory::{Operation, Space};
+use crate::num::compare::Extremum;
 use crate::num::{Rounding, float, half};
 use crate::stop::{Blame, StopKind};
 
@@ -253,7 +254,33 @@ struct Operator {
 
 fn operator(spec: &Spec<'_>, ty: Type) -> Result<Operator, Refusal> {
     let name = spec.get("op").or_else(|| spec.get("add")).or_else(|| spec.get("exch"));
-    let update: Update = match (name.unwrap_or(""), ty) {
+    named(name.unwrap_or(""), ty).ok_or_else(|| spec.gap("this operator"))
+}
+
+/// The operator that a reduction by an asynchronous agent names, in shared or global memory.
+pub(super) fn update_of(name: &str, ty: Type, shared: bool) -> Option<Update> {
+    Some(match (name, ty) {
+        ("min", Type::F16) => {
+            |old, b| u128::from(half::minmax_f16(Extremum::Min, old as u16, b as u16, false, false, false))
+        }
+        ("max", Type::F16) => {
+            |old, b| u128::from(half::minmax_f16(Extremum::Max, old as u16, b as u16, false, false, false))
+        }
+        ("min", Type::BF16) => {
+            |old, b| u128::from(half::minmax_bf16(Extremum::Min, old as u16, b as u16, false, false))
+        }
+        ("max", Type::BF16) => {
+            |old, b| u128::from(half::minmax_bf16(Extremum::Max, old as u16, b as u16, false, false))
+        }
+        _ => {
+            let operator = named(name, ty)?;
+            if shared { operator.shared } else { operator.global }
+        }
+    })
+}
+
+fn named(name: &str, ty: Type) -> Option<Operator> {
+    let update: Update = match (name, ty) {
         ("and", _) => |old, b| old & b,
         ("or", _) => |old, b| old | b,
         ("xor", _) => |old, b| old ^ b,
@@ -273,7 +300,7 @@ fn operator(spec: &Spec<'_>, ty: Type) -> Result<Operator, Refusal> {
         ("add", Type::U32 | Type::S32) => |old, b| u128::from((old as u32).wrapping_add(b as u32)),
         ("add", Type::U64 | Type::S64) => |old, b| u128::from((old as u64).wrapping_add(b as u64)),
         ("add", Type::F32) => {
-            return Ok(Operator {
+            return Some(Operator {
                 global: |old, b| u128::from(float::add_f32(old as u32, b as u32, Rounding::Rn, true)),
                 shared: |old, b| u128::from(float::add_f32(old as u32, b as u32, Rounding::Rn, false)),
             });
@@ -291,9 +318,9 @@ fn operator(spec: &Spec<'_>, ty: Type) -> Result<Operator, Refusal> {
             let high = half::add_bf16((old >> 16) as u16, (b >> 16) as u16);
             u128::from(high) << 16 | u128::from(low)
         },
-        _ => return Err(spec.gap("this operator")),
+        _ => return None,
     };
-    Ok(Operator { global: update, shared: update })
+    Some(Operator { global: update, shared: update })
 }
 
 /// The type, which a form gives as a class or as a literal.

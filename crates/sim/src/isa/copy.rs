@@ -550,6 +550,8 @@ fn test_wait(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(Bound::fallible(slots, move |w, args| {
         let addresses = barriers(w, args, space)?;
         w.complete_tracked()?;
+        let asked: Vec<u64> = lanes_of(w.exec).map(|lane| w.in_cluster(addresses.0[lane])).collect();
+        w.complete_bulk(|copy| copy.barrier.is_some_and(|barrier| asked.contains(&barrier)))?;
         let phases = w.get_row(ty.width(), args.o[1]);
         let mut complete = 0;
         change(w, &addresses, |lane, barrier| {

@@ -6,7 +6,9 @@
 
 mod atomic;
 mod bits;
+mod bulk;
 mod cache;
+mod cluster;
 mod compare;
 mod control;
 mod convert;
@@ -119,7 +121,7 @@ pub struct Args {
     /// All operand rows.
     pub all: Box<[u32]>,
     /// The address operands, in order.
-    pub at: [AddressArg; 2],
+    pub at: [AddressArg; 3],
     /// How many there are.
     pub addresses: usize,
     /// The code index of a label operand.
@@ -358,9 +360,11 @@ const FAMILIES: &[(&str, &[Definition])] = &[
     ("convert", convert::DEFINITIONS),
     ("moves", moves::DEFINITIONS),
     ("memory", memory::DEFINITIONS),
+    ("cluster", cluster::DEFINITIONS),
     ("cache", cache::DEFINITIONS),
     ("atomic", atomic::DEFINITIONS),
     ("copy", copy::DEFINITIONS),
+    ("bulk", bulk::DEFINITIONS),
     ("texture", texture::DEFINITIONS),
     ("surface", surface::DEFINITIONS),
     ("matrix", matrix::DEFINITIONS),

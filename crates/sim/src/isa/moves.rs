@@ -251,6 +251,21 @@ fn prmt<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
 
 fn isspacep<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let space = super::memory::space_of(spec.get("space"));
+    let cluster = spec.get("space") == Some("shared::cluster");
+    if space == Space::Shared && !cluster && spec.bits(1) != Some(32) {
+        // Only the memory of the own block.
+        return Ok(Bound::new([Slot::Dst(Width::Pred), Slot::Src(Type::B64)], |w, args| {
+            let addresses = w.state.regs.w64[at(args.o[1])];
+            let own = |(lane, address): (u32, u64)| {
+                let (space, address) = Space::resolve(address);
+                let here = space == Space::Shared && w.locate_shared(address).0 == w.cta.rank;
+                u32::from(here) << lane
+            };
+            let bits = (0..32).zip(addresses.0).map(own).fold(0, |all, bit| all | bit);
+            w.set_pred(args.o[0], bits);
+            Flow::Next
+        }));
+    }
     let test = move |a: u64| {
         let found = Space::resolve(a).0;
         // The window of kernel parameters is inside that of global memory.

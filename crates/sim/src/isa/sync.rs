@@ -1,7 +1,7 @@
 //! Barriers and fences.
 //!
-//! Fences have no effect: memory operations of a block happen in one order that all of its threads see, and blocks that can
-//! communicate do not run in parallel.
+//! Fences have no effect: memory operations of a cluster happen in one order that all of its threads see, and clusters that
+//! can communicate do not run in parallel.
 
 #![expect(
     clippy::unnecessary_wraps,
@@ -251,7 +251,6 @@ fn warp_sync(_: &Spec<'_>) -> Result<Bound, Refusal> {
     }))
 }
 
-/// A cluster is always one block here.
 fn cluster_arrive(_: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(Bound::fallible([], |w, _| w.arrive_cluster()))
 }

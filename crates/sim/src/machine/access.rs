@@ -395,6 +395,12 @@ impl Warp<'_, '_> {
         lanes: u32,
         told: Told<'_>,
     ) {
+        if self.watch.is_some()
+            && space == Space::Shared
+            && lanes_of(lanes).any(|lane| addresses.0[lane] >> 24 != 0)
+        {
+            return self.tell_windows(kind, addresses, bytes, lanes, told);
+        }
         if let Some(watch) = self.watch.as_deref_mut() {
             watch.access(&Access {
                 block: self.cta.linear,
@@ -410,6 +416,54 @@ impl Warp<'_, '_> {
                 deferred: told.deferred,
                 used: told.used,
             });
+        }
+    }
+
+    /// Reports an access through addresses in the cluster's shared memory, block by block.
+    #[cold]
+    fn tell_windows(
+        &mut self,
+        kind: AccessKind,
+        addresses: &Row<u64>,
+        bytes: u32,
+        lanes: u32,
+        told: Told<'_>,
+    ) {
+        let mut rest = lanes;
+        while rest != 0 {
+            let (rank, _) = self.locate_shared(addresses.0[rest.trailing_zeros() as usize & 31]);
+            let (mut offsets, mut own) = (Row([0; LANES]), 0);
+            for lane in lanes_of(rest) {
+                let (window, offset) = self.locate_shared(addresses.0[lane]);
+                if window == rank {
+                    own |= 1 << lane;
+                    offsets.0[lane] = offset;
+                }
+            }
+            rest &= !own;
+            let (block, warp, pc) = (self.cta.linear, self.state.id, self.pc);
+            let Told { unchanged, words, deferred, used } = told;
+            let access = Access {
+                block,
+                warp,
+                pc,
+                space: Space::Shared,
+                kind,
+                addresses: &offsets,
+                bytes,
+                lanes: own,
+                unchanged,
+                words,
+                deferred,
+                used,
+            };
+            if let Some(watch) = self.watch.as_deref_mut() {
+                if rank == self.cta.rank {
+                    watch.access(&access);
+                } else {
+                    watch.remote(rank, &access);
+                }
+            }
         }
     }
 
@@ -594,15 +648,20 @@ impl Warp<'_, '_> {
         if !aligned(address, bytes) {
             return fault(FaultKind::Misaligned(bytes));
         }
+        let (mut offset, address) = (address, address);
         let size = match space {
-            Space::Shared => u64::from(self.cta.shared.size()).min(MAX_SHARED as u64),
+            Space::Shared => {
+                let (size, inside) = self.shared_bounds(address)?;
+                offset = inside;
+                size.min(MAX_SHARED as u64)
+            }
             Space::Local => self.state.local.size(),
             Space::Const if !write => self.grid.constants.len() as u64,
             Space::Param if !write => self.grid.params.len() as u64,
             Space::Const | Space::Param => return fault(FaultKind::ReadOnly),
             Space::Global | Space::Generic => return Ok(()),
         };
-        if address.checked_add(u64::from(bytes)).is_none_or(|end| end > size) {
+        if offset.checked_add(u64::from(bytes)).is_none_or(|end| end > size) {
             return fault(FaultKind::OutOfBounds { nearest: None, size: Some(size) });
         }
         Ok(())
@@ -686,7 +745,10 @@ impl Warp<'_, '_> {
         };
         Ok(match space {
             Space::Global | Space::Generic => return self.global.read(address),
-            Space::Shared => self.cta.shared.read(address as u32),
+            Space::Shared => {
+                let (shared, offset) = self.shared_at(address);
+                shared.read(offset)
+            }
             Space::Local => self.state.local.read(lane, address as u32),
             Space::Const => slice(self.grid.constants),
             Space::Param => slice(self.grid.params),
@@ -702,7 +764,10 @@ impl Warp<'_, '_> {
     ) -> Result<(), Fault> {
         match space {
             Space::Global | Space::Generic => return self.global.write(address, bytes),
-            Space::Shared => self.cta.shared.write(address as u32, bytes),
+            Space::Shared => {
+                let (shared, offset) = self.shared_at_mut(address);
+                shared.write(offset, bytes);
+            }
             Space::Local => self.state.local.write(lane, address as u32, bytes),
             Space::Const | Space::Param => return Err(Fault { space, address, kind: FaultKind::ReadOnly }),
         }

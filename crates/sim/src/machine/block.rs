@@ -1,6 +1,7 @@
 //! A block: its shared memory, its barriers, and the scheduling of its warps.
 
 use super::footprint::{self, Allowance};
+use super::turns::Turns;
 use super::warp::Turn;
 use super::{Grid, Row, Wait, Warp, WarpState, at};
 use crate::memory::{Global, SharedMemory};
@@ -15,9 +16,11 @@ pub struct Cta {
     pub index: [u32; 3],
     /// The linear index of the block.
     pub linear: u32,
+    /// Its rank in its cluster.
+    pub rank: u32,
     /// Shared memory.
     pub shared: SharedMemory,
-    /// The sixteen barriers, followed by the cluster barrier.
+    /// The sixteen barriers, followed by the barrier of the cluster, which is that of its first block.
     pub barriers: [Barrier; 17],
     /// Threads that have not exited.
     pub live: u32,
@@ -33,9 +36,11 @@ pub struct Cta {
     /// Completed phases that some threads have not left yet.
     completed: Vec<Completed>,
     /// How often any of the barriers has completed.
-    completions: u64,
+    pub(super) completions: u64,
     /// The breakpoint of its warps.
     pub(super) stops: Stops,
+    /// Bulk copies in flight; those of the cluster are in its first block.
+    pub(super) bulk: Vec<super::bulk::Bulk>,
 }
 
 /// Where the warps of a block stop before they execute an instruction, if the run has an observer.
@@ -54,8 +59,8 @@ pub(super) enum Stops {
     Steps,
 }
 
-/// The index of the cluster barrier among the barriers of its one block.
-pub(super) const CLUSTER_BARRIER: u32 = 16;
+/// The index of the cluster barrier among the barriers of the cluster's first block.
+pub(crate) const CLUSTER_BARRIER: u32 = 16;
 
 /// One of a block's barriers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -71,7 +76,7 @@ pub struct Barrier {
     /// The expected number of threads; `None` means all live threads.
     pub(super) expected: Option<u32>,
     /// The instruction that was the first to arrive in this phase.
-    first: u32,
+    pub(super) first: u32,
     /// The same for the previous phase, with the number of threads it expected.
     pub(super) before: Option<(u32, Option<u32>)>,
     /// Threads that wait in this phase.
@@ -82,7 +87,7 @@ pub struct Barrier {
 /// The combined values of the threads of a completed phase. Other threads may complete the barrier again before a thread of
 /// that phase continues and reads them.
 #[derive(Clone, Copy, Debug)]
-struct Completed {
+pub(super) struct Completed {
     id: u32,
     phase: u64,
     /// Threads that have not read the values yet; the last one removes them.
@@ -113,7 +118,8 @@ impl Cta {
     pub fn leave(&mut self, warp: u32, lanes: u32) -> u32 {
         self.live -= lanes.count_ones().min(self.live);
         let mut completed = 0;
-        for (id, barrier) in (0u32..).zip(&mut self.barriers).filter(|(_, barrier)| barrier.arrived > 0) {
+        let own = (0..CLUSTER_BARRIER).zip(&mut self.barriers);
+        for (id, barrier) in own.filter(|(_, barrier)| barrier.arrived > 0) {
             let done = match barrier.expected {
                 None => barrier.arrived >= self.live,
                 Some(count) => {
@@ -149,7 +155,7 @@ impl Cta {
 }
 
 impl Barrier {
-    fn complete(&mut self, id: u32) -> Completed {
+    pub(super) fn complete(&mut self, id: u32) -> Completed {
         let done = Completed { id, phase: self.phase, waiting: self.waiting, result: self.gathered };
         let before = Some((self.first, self.expected));
         *self = Barrier { phase: self.phase + 1, before, ..Barrier::default() };
@@ -276,48 +282,15 @@ impl Warp<'_, '_> {
         self.state.subwarp.wait = Wait::Barrier { id, phase: barrier.phase };
         Ok(None)
     }
-
-    /// The lanes in `exec` arrive at the cluster barrier and continue.
-    pub fn arrive_cluster(&mut self) -> Result<super::Flow, super::Flow> {
-        let phase = self.cta.barriers[at(CLUSTER_BARRIER)].phase;
-        for lane in super::lanes_of(self.exec) {
-            if self.state.cluster[lane] != 0 {
-                let sentence = "a thread arrives at the cluster barrier twice without waiting".to_owned();
-                return Err(self.halt(Blame::Kernel, StopKind::Barrier, sentence));
-            }
-            self.state.cluster[lane] = phase + 1;
-        }
-        self.arrive_at(CLUSTER_BARRIER, None, 0, true)?;
-        Ok(super::Flow::Next)
-    }
-
-    /// The lanes in `exec` wait until all threads of the cluster have arrived at its barrier.
-    pub fn wait_cluster(&mut self) -> super::Flow {
-        let phase = self.cta.barriers[at(CLUSTER_BARRIER)].phase;
-        let mut pending = 0;
-        for lane in super::lanes_of(self.exec) {
-            match self.state.cluster[lane] {
-                0 => {
-                    let sentence = "a thread waits at the cluster barrier without having arrived".to_owned();
-                    return self.halt(Blame::Kernel, StopKind::Barrier, sentence);
-                }
-                arrived if arrived > phase => pending |= 1 << lane,
-                _ => self.state.cluster[lane] = 0,
-            }
-        }
-        if pending == 0 {
-            self.state.subwarp.wait = Wait::None;
-            return super::Flow::Next;
-        }
-        self.exec = pending;
-        self.state.subwarp.wait = Wait::Barrier { id: CLUSTER_BARRIER, phase };
-        super::Flow::Wait
-    }
 }
 
-/// A block that is running.
+/// A cluster of blocks that is running; almost always one block.
 pub(super) struct BlockRun {
-    pub(super) cta: Cta,
+    /// The number of the cluster.
+    pub(super) number: u32,
+    /// Its blocks by rank.
+    pub(super) ctas: Vec<Cta>,
+    /// The warps of all blocks, block by block.
     pub(super) warps: Vec<WarpState>,
     pub(super) done: Vec<bool>,
     pub(super) order: Vec<usize>,
@@ -340,7 +313,7 @@ const SHORTEST_TURN: u64 = 64;
 /// allocating register files.
 #[derive(Default)]
 pub(super) struct Spare {
-    shared: Option<SharedMemory>,
+    shared: Vec<SharedMemory>,
     warps: Vec<WarpState>,
 }
 
@@ -353,38 +326,46 @@ pub(super) enum Progress {
 }
 
 impl BlockRun {
-    /// A block about to start, in the memory of a finished one.
-    pub(super) fn new(grid: &Grid<'_>, linear: u32, spare: Spare) -> BlockRun {
-        let index = grid.block_index(linear);
+    /// A cluster about to start, in the memory of a finished one.
+    pub(super) fn new(grid: &Grid<'_>, number: u32, mut spare: Spare) -> BlockRun {
         let threads = grid.block_threads();
         let count = threads.div_ceil(32);
-        let mut shared = spare.shared.unwrap_or_else(|| SharedMemory::new(0));
-        shared.reset(grid.shared_extent());
-        let cta = Cta {
-            index,
-            linear,
-            shared,
-            barriers: [Barrier::default(); 17],
-            live: threads,
-            output: Vec::new(),
-            probed: false,
-            changed: false,
-            met: false,
-            later: 0,
-            completed: Vec::new(),
-            completions: 0,
-            stops: Stops::Nowhere,
-        };
-        let mut warps = spare.warps;
-        warps.resize_with(at(count), WarpState::default);
-        for (id, warp) in (0..count).zip(&mut warps) {
-            start_warp(warp, grid, index, id, threads);
+        let mut ctas = Vec::with_capacity(at(grid.cluster_size()));
+        for rank in 0..grid.cluster_size() {
+            let linear = grid.cluster_block(number, rank);
+            let mut shared = spare.shared.pop().unwrap_or_else(|| SharedMemory::new(0));
+            shared.reset(grid.shared_extent());
+            ctas.push(Cta {
+                index: grid.block_index(linear),
+                linear,
+                rank,
+                shared,
+                barriers: [Barrier::default(); 17],
+                live: threads,
+                output: Vec::new(),
+                probed: false,
+                changed: false,
+                met: false,
+                later: 0,
+                completed: Vec::new(),
+                completions: 0,
+                stops: Stops::Nowhere,
+                bulk: Vec::new(),
+            });
         }
-        let order = grid.schedule.order(linear, at(count));
+        let mut warps = spare.warps;
+        warps.resize_with(at(count) * ctas.len(), WarpState::default);
+        let places = ctas.iter().flat_map(|cta| (0..count).map(move |id| (cta, id)));
+        for ((cta, id), warp) in places.zip(&mut warps) {
+            start_warp(warp, grid, cta.index, id, threads);
+            warp.rank = cta.rank;
+        }
+        let order = grid.schedule.order(number, warps.len());
         let held: Vec<u64> = warps.iter().map(WarpState::holds).collect();
         let all = held.iter().fold(0, |sum: u64, held| sum.saturating_add(*held));
         BlockRun {
-            cta,
+            number,
+            ctas,
             done: vec![false; warps.len()],
             warps,
             order,
@@ -395,14 +376,66 @@ impl BlockRun {
         }
     }
 
+    /// The index of its first block.
+    pub(super) fn index(&self) -> [u32; 3] {
+        self.ctas.first().map_or([0; 3], |cta| cta.index)
+    }
+
+    /// Bytes that its blocks have printed.
+    pub(super) fn printed(&self) -> usize {
+        self.ctas.iter().map(|cta| cta.output.len()).sum()
+    }
+
+    /// Threads that have not exited.
+    pub(super) fn live(&self) -> u32 {
+        self.ctas.iter().map(|cta| cta.live).sum()
+    }
+
+    /// Whether anything changed that another thread could notice, since that was last set.
+    pub(super) fn changed(&self) -> bool {
+        self.ctas.iter().any(|cta| cta.changed)
+    }
+
+    pub(super) fn set_changed(&mut self, changed: bool) {
+        self.ctas.iter_mut().for_each(|cta| cta.changed = changed);
+    }
+
+    pub(super) fn set_probed(&mut self, probed: bool) {
+        self.ctas.iter_mut().for_each(|cta| cta.probed = probed);
+    }
+
+    pub(super) fn set_stops(&mut self, stops: Stops) {
+        self.ctas.iter_mut().for_each(|cta| cta.stops = stops);
+    }
+
+    /// Sets the breakpoint of the block that has one.
+    pub(super) fn stop_at(&mut self, turns: &Turns, grid: &Grid<'_>) {
+        let stops = turns.stops(self.number);
+        let overtaken = |linear: u32| match grid.schedule.blocks {
+            crate::schedule::Blocks::Overtaken { block, .. } => block == linear,
+            _ => false,
+        };
+        for cta in self.ctas.iter_mut().filter(|cta| overtaken(cta.linear)) {
+            cta.stops = stops;
+        }
+    }
+
+    /// The warp with this number of the block with this linear index.
+    pub(super) fn warp_of(&mut self, block: u32, warp: u32) -> Option<&mut WarpState> {
+        let rank = self.ctas.iter().find(|cta| cta.linear == block)?.rank;
+        self.warps.iter_mut().find(|state| state.rank == rank && state.id == warp)
+    }
+
     /// Bytes of host memory it holds while it runs.
     pub(super) fn holds(&self, grid: &Grid<'_>) -> u64 {
-        self.held.1.saturating_add(u64::from(self.cta.shared.size())).saturating_add(grid.register_bytes())
+        let shared: u64 = self.ctas.iter().map(|cta| u64::from(cta.shared.size())).sum();
+        let blocks = u64::try_from(self.ctas.len()).unwrap_or(u64::MAX);
+        self.held.1.saturating_add(shared).saturating_add(grid.register_bytes().saturating_mul(blocks))
     }
 
     /// Bytes of what it printed.
     pub(super) fn output_bytes(&self) -> u64 {
-        u64::try_from(self.cta.output.len()).unwrap_or(u64::MAX)
+        u64::try_from(self.printed()).unwrap_or(u64::MAX)
     }
 
     /// All bytes it holds, except stores in the overlay.
@@ -423,16 +456,22 @@ impl BlockRun {
             return None;
         };
         let warp = &self.warps[i];
-        stop.block = Some(self.cta.index);
+        let index = self.ctas[at(warp.rank)].index;
+        stop.block = Some(index);
         stop.place = grid.program.place(warp.subwarp.pc);
-        let [x, y, z] = self.cta.index;
+        let [x, y, z] = index;
         stop.notes.push(format!("warp {} of block ({x},{y},{z}) was here", warp.id));
         Some(stop)
     }
 
     /// The block's output, and its memory for the next block.
     pub(super) fn end(self) -> (Vec<u8>, Spare) {
-        (self.cta.output, Spare { shared: Some(self.cta.shared), warps: self.warps })
+        let (mut output, mut shared) = (Vec::new(), Vec::new());
+        for cta in self.ctas {
+            output.extend(cta.output);
+            shared.push(cta.shared);
+        }
+        (output, Spare { shared, warps: self.warps })
     }
 
     /// Runs warps in turn until the block ends or exceeds a limit.
@@ -503,12 +542,12 @@ impl BlockRun {
         allowance: &Allowance,
         quantum: u64,
     ) -> Result<(Turn, bool), Box<Stop>> {
+        let completions = self.completions();
         let state = &mut self.warps[i];
         let before = state.clock;
-        let completions = self.cta.completions;
         let left = allowance.instructions.saturating_sub(self.instructions).saturating_add(1);
         let (turn, stop) = {
-            let mut warp = Warp::new(state, &mut self.cta, grid, &mut *global, watch, heard);
+            let mut warp = Warp::new(state, &mut self.ctas, grid, &mut *global, watch, heard);
             let turn = warp.run(quantum.min(left));
             (turn, warp.stop.take())
         };
@@ -531,8 +570,18 @@ impl BlockRun {
             return Err(limit);
         }
         self.done[i] |= turn == Turn::Done;
-        let moved = ran > 0 || turn == Turn::Done || self.cta.completions != completions;
+        let moved = ran > 0 || turn == Turn::Done || self.completions() != completions;
         Ok((turn, moved))
+    }
+
+    /// How often any of the barriers has completed.
+    fn completions(&self) -> u64 {
+        self.ctas.iter().map(|cta| cta.completions).sum()
+    }
+
+    /// Whether mbarriers track bulk copies in flight.
+    pub(super) fn tracks(&self) -> bool {
+        self.ctas.iter().flat_map(|cta| &cta.bulk).any(|bulk| bulk.copy.barrier.is_some())
     }
 
     /// Completes the copies of all warps that mbarriers track; returns the reason if that ends the launch.
@@ -542,9 +591,15 @@ impl BlockRun {
         global: &mut Global<'_>,
         mut watch: Option<&mut (dyn Observer + 'static)>,
     ) -> Option<Box<Stop>> {
-        for state in self.warps.iter_mut().filter(|state| state.arrivals > 0) {
+        let bulk = self.tracks();
+        for (i, state) in
+            self.warps.iter_mut().enumerate().filter(|(i, state)| *i == 0 && bulk || state.arrivals > 0)
+        {
             let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
-            let mut warp = Warp::new(state, &mut self.cta, grid, &mut *global, watch, true);
+            let mut warp = Warp::new(state, &mut self.ctas, grid, &mut *global, watch, true);
+            if i == 0 && bulk && warp.complete_bulk(|copy| copy.barrier.is_some()).is_err() {
+                return warp.stop;
+            }
             if warp.complete_tracked().is_err() {
                 return warp.stop;
             }

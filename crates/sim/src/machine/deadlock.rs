@@ -17,12 +17,28 @@ struct Waiting<'a> {
     who: Vec<(&'a WarpState, u32)>,
 }
 
+impl Waiting<'_> {
+    /// The rank of their block in its cluster.
+    fn rank(&self) -> u32 {
+        self.who.first().map_or(0, |(warp, _)| warp.rank)
+    }
+}
+
 impl BlockRun {
+    /// " of block (1,0,0)" in a cluster of several blocks.
+    fn of_block(&self, rank: u32) -> String {
+        match self.ctas.get(at(rank)).filter(|_| self.ctas.len() > 1) {
+            Some(cta) => format!(" of block ({},{},{})", cta.index[0], cta.index[1], cta.index[2]),
+            None => String::new(),
+        }
+    }
+
     /// No warp can run: reports what every warp waits for.
     pub(super) fn deadlock(&self, grid: &Grid<'_>) -> Stop {
-        let sentence = "deadlock: no thread of the block can make progress";
+        let of = if self.ctas.len() > 1 { "cluster" } else { "block" };
+        let sentence = format!("deadlock: no thread of the {of} can make progress");
         let mut stop = Stop::general(Blame::Kernel, StopKind::Deadlock, sentence);
-        stop.block = Some(self.cta.index);
+        stop.block = Some(self.index());
         let waiting = self.waiting();
         let mut labels: Vec<(u32, String)> =
             waiting.iter().map(|waiting| (waiting.pc, self.label(waiting))).collect();
@@ -49,7 +65,9 @@ impl BlockRun {
                 }
                 let what = reason(warp, subwarp);
                 let line = grid.program.place(subwarp.pc).map_or_else(String::new, |place| line_of(&place));
-                stop.notes.push(format!("warp {} lanes {:#010x} wait {what}{line}", warp.id, subwarp.mask));
+                let of = self.of_block(warp.rank);
+                stop.notes
+                    .push(format!("warp {}{of} lanes {:#010x} wait {what}{line}", warp.id, subwarp.mask));
             }
         }
         stop
@@ -59,7 +77,7 @@ impl BlockRun {
     pub(super) fn endless(&self, grid: &Grid<'_>, spins: &[Spin]) -> Stop {
         let sentence = "deadlock: a loop can never end because nothing it reads will change";
         let mut stop = Stop::general(Blame::Kernel, StopKind::Deadlock, sentence);
-        stop.block = Some(self.cta.index);
+        stop.block = Some(self.index());
         let mut labels: Vec<(u32, String)> = Vec::new();
         let mut named: Vec<u32> = Vec::new();
         for spin in spins {
@@ -75,7 +93,8 @@ impl BlockRun {
         labels.extend(self.waiting().iter().map(|waiting| (waiting.pc, self.label(waiting))));
         for spin in spins.iter().take(MAX_NOTES) {
             let line = grid.program.place(spin.pc).map_or_else(String::new, |place| line_of(&place));
-            stop.notes.push(format!("warp {} lanes {:#010x} loop forever{line}", spin.warp, spin.lanes));
+            let of = self.of_block(spin.rank);
+            stop.notes.push(format!("warp {}{of} lanes {:#010x} loop forever{line}", spin.warp, spin.lanes));
         }
         name_places(grid, &mut stop, labels);
         stop.help = Some(
@@ -90,7 +109,8 @@ impl BlockRun {
         let mut all: Vec<Waiting<'_>> = Vec::new();
         for (warp, _) in self.warps.iter().zip(&self.done).filter(|(_, done)| !**done) {
             for subwarp in subwarps(warp).filter(|subwarp| subwarp.wait != Wait::None) {
-                let found = all.iter_mut().find(|w| w.pc == subwarp.pc && w.wait == subwarp.wait);
+                let same = |w: &&mut Waiting<'_>| w.pc == subwarp.pc && w.wait == subwarp.wait;
+                let found = all.iter_mut().filter(|w| w.rank() == warp.rank).find(same);
                 match found {
                     Some(waiting) => waiting.who.push((warp, subwarp.mask)),
                     None => all.push(Waiting {
@@ -105,9 +125,13 @@ impl BlockRun {
     }
 
     /// The expected and the arrived threads of a barrier.
-    fn count(&self, id: u32) -> (u32, u32) {
-        let barrier = &self.cta.barriers[at(id)];
-        (barrier.expected.unwrap_or(self.cta.live), barrier.arrived)
+    fn count(&self, rank: u32, id: u32) -> (u32, u32) {
+        if id == CLUSTER_BARRIER {
+            return (self.live(), self.ctas.first().map_or(0, |cta| cta.barriers[at(id)].arrived));
+        }
+        let cta = &self.ctas[at(rank)];
+        let barrier = &cta.barriers[at(id)];
+        (barrier.expected.unwrap_or(cta.live), barrier.arrived)
     }
 
     fn label(&self, waiting: &Waiting<'_>) -> String {
@@ -117,9 +141,10 @@ impl BlockRun {
             [(warp, mask)] if !whole => format!("lanes {mask:#010x} of warp {} wait here", warp.id),
             _ => format!("{} here", verb(&warps, "waits", "wait")),
         };
+        let who = format!("{who}{}", self.of_block(waiting.rank()));
         match waiting.wait {
             Wait::Barrier { id, .. } => {
-                let (expected, arrived) = self.count(id);
+                let (expected, arrived) = self.count(waiting.rank(), id);
                 let barrier = match id {
                     CLUSTER_BARRIER => "the cluster barrier".to_owned(),
                     _ => format!("barrier {id}"),
@@ -141,7 +166,7 @@ impl BlockRun {
         let mut found: Vec<(u32, String)> = Vec::new();
         for waiting in waiting {
             let Wait::Barrier { id, .. } = waiting.wait else { continue };
-            let barrier = &self.cta.barriers[at(id)];
+            let barrier = &self.ctas[at(waiting.rank())].barriers[at(id)];
             let differs = |before: Option<u32>| threads(before) != threads(barrier.expected);
             let Some((pc, before)) = barrier.before.filter(|(_, before)| differs(*before)) else { continue };
             let count = before.map_or("all threads".to_owned(), |count| format!("{count} threads"));
@@ -161,9 +186,10 @@ impl BlockRun {
         if id == CLUSTER_BARRIER {
             return None;
         }
-        let (expected, arrived) = self.count(id);
-        let elsewhere = self.cta.live.saturating_sub(arrived);
-        let exited = grid.block_threads().saturating_sub(self.cta.live);
+        let (expected, arrived) = self.count(waiting.rank(), id);
+        let live = self.ctas[at(waiting.rank())].live;
+        let elsewhere = live.saturating_sub(arrived);
+        let exited = grid.block_threads().saturating_sub(live);
         Some(format!(
             "barrier {id} waits for {expected} threads: {arrived} arrived, {elsewhere} wait elsewhere and {exited} exited; \
              make all threads reach it, or give it the number of threads that do"

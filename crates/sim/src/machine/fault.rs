@@ -34,6 +34,16 @@ impl Warp<'_, '_> {
                 let name = &self.global.heap().allocation(i).name;
                 (StopKind::Bounds, format!("{place}: allocation `{name}` was freed"))
             }
+            FaultKind::Exited(block) => {
+                let [x, y, z] = self.grid.block_index(block);
+                help = Some(
+                    "keep the block alive until no other block uses its shared memory: put a cluster barrier \
+                     (cluster.sync()) at the end of the kernel"
+                        .to_owned(),
+                );
+                let sentence = format!("{place}: block ({x},{y},{z}) of the cluster has exited");
+                (StopKind::Bounds, sentence)
+            }
             FaultKind::Hidden(i) => {
                 let name = &self.global.heap().allocation(i).name;
                 let sentence = format!("{place}: the device has no access to allocation `{name}`");

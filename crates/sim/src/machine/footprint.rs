@@ -32,10 +32,12 @@ fn wide(n: usize) -> u64 {
 }
 
 impl Grid<'_> {
-    /// The start cost of a block, in instructions.
+    /// The start cost of the blocks of a cluster, in instructions.
     pub(super) fn start_cost(&self) -> u64 {
         let warps = u64::from(self.block_threads().div_ceil(32));
-        BLOCK_COST + WARP_COST * warps + (self.block_bytes() + u64::from(self.shared)) / WORK_UNIT
+        let block =
+            BLOCK_COST + WARP_COST * warps + (self.block_bytes() + u64::from(self.shared)) / WORK_UNIT;
+        block * u64::from(self.cluster_size())
     }
 
     /// Bytes that a block of a wave may hold while it runs. Half of the memory is for running blocks; a block that needs
@@ -43,6 +45,7 @@ impl Grid<'_> {
     pub(super) fn running_share(&self) -> u64 {
         let half = self.limits.memory / 2;
         let start = self.block_bytes().saturating_add(u64::from(self.shared));
+        let start = start.saturating_mul(u64::from(self.cluster_size()));
         start.saturating_mul(4).max(half / u64::from(WAVE)).min(half)
     }
 

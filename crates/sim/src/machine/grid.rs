@@ -6,6 +6,7 @@
 //! and a block that spins yields to the next.
 
 use super::block::{BlockRun, Progress, Spare};
+use super::cluster;
 use super::footprint::Allowance;
 use super::guided::{self, Guide};
 use super::residency::Residency;
@@ -36,6 +37,10 @@ pub struct Grid<'a> {
     pub program: &'a Program,
     /// Blocks in each direction.
     pub blocks: [u32; 3],
+    /// Blocks of a cluster in each direction.
+    pub cluster: [u32; 3],
+    /// Whether the launch or the kernel asks for clusters.
+    pub explicit_cluster: bool,
     /// Threads of a block in each direction.
     pub threads: [u32; 3],
     /// The kernel's parameters as laid out in memory.
@@ -127,11 +132,19 @@ impl Grid<'_> {
     /// The value of a special register that is constant while a thread runs.
     pub fn special(&self, kind: SpecialKind, block: [u32; 3], thread: u32, lane: u32, warp: u32) -> u64 {
         let t = self.thread(thread);
+        let cluster = self.cluster;
         let value = match kind {
             SpecialKind::Tid(i) => t[i],
             SpecialKind::Ntid(i) => self.threads[i],
             SpecialKind::Ctaid(i) => block[i],
             SpecialKind::Nctaid(i) => self.blocks[i],
+            SpecialKind::ClusterId(i) => block[i] / cluster[i],
+            SpecialKind::NclusterId(i) => self.blocks[i] / cluster[i],
+            SpecialKind::ClusterCtaid(i) => block[i] % cluster[i],
+            SpecialKind::ClusterNctaid(i) => cluster[i],
+            SpecialKind::ClusterCtarank => self.cluster_rank(block),
+            SpecialKind::ClusterNctarank => self.cluster_size(),
+            SpecialKind::IsExplicitCluster => u32::from(self.explicit_cluster),
             SpecialKind::Laneid => lane,
             SpecialKind::Warpid => warp,
             SpecialKind::Nwarpid => 48,
@@ -149,7 +162,7 @@ impl Grid<'_> {
             SpecialKind::Environment(1) => return self.workspace.unwrap_or(0) >> 32,
             SpecialKind::Environment(2) => return self.workspace.unwrap_or(0) & 0xffff_ffff,
             SpecialKind::Environment(_) | SpecialKind::Zero | SpecialKind::Smid => 0,
-            SpecialKind::One | SpecialKind::Nsmid => 1,
+            SpecialKind::Nsmid => 1,
         };
         u64::from(value)
     }
@@ -216,17 +229,18 @@ pub type Collect<'a> = &'a mut dyn FnMut(Box<dyn Observer>);
 /// Runs a launch on `threads` host threads, or on one thread in the order that a guide chooses.
 pub fn run(
     grid: &Grid<'_>,
-    mut memory: Memory<'_>,
+    memory: Memory<'_>,
     threads: usize,
     guide: Option<&mut dyn Guide>,
     listen: Listen<'_>,
     collect: Collect<'_>,
 ) -> Outcome {
-    let Ok(count) = u32::try_from(grid.block_count()) else {
+    // Blocks of a cluster run together, so clusters are what is counted, started and ended.
+    let Ok(count) = u32::try_from(grid.block_count()).map(|blocks| blocks / grid.cluster_size()) else {
         let stop = Stop::general(Blame::Limit, StopKind::Limit, "a grid of more than 2^32 - 1 blocks");
         return Outcome { stop: Some(Box::new(stop)), ..Outcome::default() };
     };
-    if grid.block_bytes() > MAX_BLOCK_BYTES {
+    if grid.block_bytes().saturating_mul(u64::from(grid.cluster_size())) > MAX_BLOCK_BYTES {
         let sentence = format!(
             "a block needs {} bytes for its registers and local memory; the maximum is {MAX_BLOCK_BYTES}",
             grid.block_bytes()
@@ -236,16 +250,36 @@ pub fn run(
     }
     if grid.workspace.is_some() && super::at(count) > grid.residency().blocks {
         let most = grid.residency().blocks;
+        let units = if grid.cluster_size() > 1 { "clusters" } else { "blocks" };
         let sentence =
-            format!("a cooperative launch of {count} blocks; at most {most} can run at the same time");
+            format!("a cooperative launch of {count} {units}; at most {most} can run at the same time");
         let stop = Stop::general(Blame::Limit, StopKind::Limit, sentence);
         return Outcome { stop: Some(Box::new(stop)), ..Outcome::default() };
     }
-    // A schedule of blocks asks for turns too.
+    if grid.cluster_size() > 1 {
+        return cluster::run(grid, memory, threads, guide, count, (listen, collect));
+    }
+    dispatch(grid, memory, threads, guide, count, (listen, collect))
+}
+
+/// Runs the blocks, or the clusters if they have several blocks.
+pub(super) fn dispatch(
+    grid: &Grid<'_>,
+    mut memory: Memory<'_>,
+    threads: usize,
+    guide: Option<&mut dyn Guide>,
+    count: u32,
+    (listen, collect): (Listen<'_>, Collect<'_>),
+) -> Outcome {
+    // A schedule of blocks asks for turns too. Observers of clusters share the record of global memory, because the blocks of a
+    // cluster can order their accesses.
     let observed = grid.observed || grid.schedule.blocks != Blocks::InOrder;
     if let Some(guide) = guide {
         guided::run(grid, &mut memory.write(), count, guide, listen, collect)
-    } else if grid.program.communication.takes_turns(observed) || count == 1 && !memory.is_concurrent() {
+    } else if grid.program.communication.takes_turns(observed)
+        || observed && grid.cluster_size() > 1
+        || count == 1 && !memory.is_concurrent()
+    {
         run_in_turns(grid, &mut memory.write(), count, listen, collect)
     } else {
         run_in_waves(grid, memory, count, threads.max(1), listen, collect)
@@ -393,7 +427,7 @@ fn run_block(
         Global::Overlay(_, overlay) => overlay,
         Global::Direct(_) => Overlay::default(),
     };
-    let (instructions, index) = (run.instructions, run.cta.index);
+    let (instructions, index) = (run.instructions, run.index());
     let (output, left) = run.end();
     *spare = left;
     Finished { overlay, output, instructions, index, stop }
@@ -503,7 +537,7 @@ fn run_in_turns(
     let cost = grid.start_cost();
     let mut used = 0u64;
     let mut printed = 0usize;
-    let mut turns = Turns::new(grid.schedule.blocks, count, resident);
+    let mut turns = Turns::new(grid.unit_schedule(), count, resident);
     // Bytes that the active blocks hold.
     let mut held = 0u64;
     let mut suspicion = Suspicion::default();
@@ -521,7 +555,7 @@ fn run_in_turns(
             }
             let Some(next) = turns.start() else { break };
             let mut run = BlockRun::new(grid, next, std::mem::take(&mut spare));
-            run.cta.stops = turns.stops(next);
+            run.stop_at(&turns, grid);
             // A block that joins waiting blocks has short turns until it has made progress.
             run.idle = waiting.is_some();
             held = held.saturating_add(run.footprint(grid));
@@ -554,7 +588,7 @@ fn run_in_turns(
             held = held.saturating_add(run.footprint(grid));
             outcome.instructions += run.instructions - before;
             used = used.saturating_add(run.instructions - before);
-            let index = run.cta.index;
+            let index = run.index();
             let done = !matches!(progress, Progress::Expired);
             if let Progress::Stopped(stop) = progress {
                 outcome.stop = Some(stop);
@@ -563,7 +597,7 @@ fn run_in_turns(
                 let (run, watch) = active.remove(i);
                 held = held.saturating_sub(run.footprint(grid));
                 past = past.saturating_add(run.progress()).saturating_add(1);
-                let linear = run.cta.linear;
+                let linear = run.number;
                 let (output, left) = run.end();
                 spare = left;
                 printed = printed.saturating_add(output.len());
@@ -580,7 +614,7 @@ fn run_in_turns(
                 break;
             }
             // Results of blocks before the first active one are passed on, so that few are kept.
-            let first = active.iter().map(|(run, _)| run.cta.linear).fold(turns.lowest(), u32::min);
+            let first = active.iter().map(|(run, _)| run.number).fold(turns.lowest(), u32::min);
             hand_on(&mut finished, first, &mut outcome.output, collect);
         }
         if outcome.stop.is_some() {
@@ -616,7 +650,8 @@ fn run_in_turns(
         }
     }
     for (run, watch) in active {
-        finished.insert(run.cta.linear, (run.cta.output, watch));
+        let number = run.number;
+        finished.insert(number, (run.end().0, watch));
     }
     hand_on(&mut finished, u32::MAX, &mut outcome.output, collect);
     outcome

@@ -71,7 +71,7 @@ pub(super) fn run(
     let mut active: Vec<Active> = (0..count)
         .map(|block| {
             let mut run = BlockRun::new(grid, block, Spare::default());
-            run.cta.stops = Stops::Steps;
+            run.set_stops(Stops::Steps);
             (run, listen(block))
         })
         .collect();
@@ -85,7 +85,7 @@ pub(super) fn run(
         for (run, _) in &active {
             let standing = run.warps.iter().zip(&run.done).filter(|(warp, done)| !**done && warp.stands);
             ready.extend(standing.map(|(warp, _)| Ready {
-                block: run.cta.linear,
+                block: run.ctas[super::at(warp.rank)].linear,
                 warp: warp.id,
                 pc: warp.subwarp.pc,
             }));
@@ -100,12 +100,12 @@ pub(super) fn run(
             Next::Look => {
                 let steps = look(grid, heap, &mut active, &mut outcome.instructions);
                 outcome.stop = steps.stop(grid, &active);
-                guide.looked(active.iter().any(|(run, _)| run.cta.changed));
+                guide.looked(active.iter().any(|(run, _)| run.changed()));
             }
             Next::Step(chosen) => {
                 let Some(chosen) = ready.get(chosen) else { break };
-                let run = active.iter_mut().find(|(run, _)| run.cta.linear == chosen.block);
-                if let Some(warp) = run.and_then(|(run, _)| run.warps.get_mut(super::at(chosen.warp))) {
+                let warp = active.iter_mut().find_map(|(run, _)| run.warp_of(chosen.block, chosen.warp));
+                if let Some(warp) = warp {
                     warp.granted = true;
                     warp.stands = false;
                 }
@@ -115,7 +115,7 @@ pub(super) fn run(
             break;
         }
     }
-    let ended = active.into_iter().map(|(run, watch)| (run.cta.linear, (run.cta.output, watch)));
+    let ended = active.into_iter().map(|(run, watch)| (run.number, (run.end().0, watch)));
     let mut ended: BTreeMap<_, _> = ended.collect();
     hand_on(&mut ended, u32::MAX, &mut outcome.output, collect);
     outcome
@@ -139,16 +139,16 @@ const LOOK: u64 = 4096;
 fn look(grid: &Grid<'_>, heap: &mut Heap, active: &mut [Active], instructions: &mut u64) -> Standing {
     let unfinished = |run: &BlockRun| run.done.iter().any(|done| !done);
     for (run, _) in active.iter_mut() {
-        run.cta.stops = Stops::Nowhere;
+        run.set_stops(Stops::Nowhere);
         for warp in &mut run.warps {
             warp.stands = false;
         }
         run.paused = !unfinished(run);
-        run.cta.changed = false;
+        run.set_changed(false);
     }
     let standing = look_at_all(grid, heap, active, instructions, LOOK);
     for (run, _) in active.iter_mut() {
-        run.cta.stops = Stops::Steps;
+        run.set_stops(Stops::Steps);
         run.paused = false;
     }
     standing
@@ -199,7 +199,7 @@ fn advance(
                     return Some(stop);
                 }
             }
-            if let Some(stop) = over_limit(grid, *instructions, run.cta.output.len(), run.cta.index) {
+            if let Some(stop) = over_limit(grid, *instructions, run.printed(), run.index()) {
                 return Some(stop);
             }
         }

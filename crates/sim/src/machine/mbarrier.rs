@@ -51,7 +51,11 @@ impl Mbarrier {
     /// A short description of what it waits for.
     pub fn lacks(self) -> String {
         let Mbarrier { pending, expected, transactions, parity } = self;
-        let bytes = if transactions == 0 { String::new() } else { format!(" and {transactions} bytes") };
+        let bytes = match transactions {
+            0 => String::new(),
+            1.. => format!(" and {transactions} bytes"),
+            _ => format!(", and has received {} bytes more than expected", transactions.unsigned_abs()),
+        };
         let phase = u32::from(parity);
         format!("is in a phase of parity {phase} and waits for {pending} more of {expected} arrivals{bytes}")
     }

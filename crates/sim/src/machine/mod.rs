@@ -3,7 +3,9 @@
 mod access;
 mod atomics;
 mod block;
+mod bulk;
 mod calls;
+mod cluster;
 mod copies;
 mod deadlock;
 mod fault;
@@ -22,6 +24,8 @@ mod used;
 mod warp;
 
 pub use access::{Access, AccessKind, lanes_of};
+pub(crate) use block::CLUSTER_BARRIER;
+pub use cluster::MAX_CLUSTER;
 pub use grid::{Limits, Outcome};
 pub use registers::{Type, Width};
 pub(crate) use used::used_pieces;
@@ -30,7 +34,11 @@ pub(crate) use used::used_pieces;
 #[doc(hidden)]
 pub use block::{Barrier, BarrierReduction, Cta};
 #[doc(hidden)]
+pub use bulk::{Bulk, Reduction};
+#[doc(hidden)]
 pub use calls::{CallSite, Callee, Transfer};
+#[doc(hidden)]
+pub use cluster::cluster_address;
 #[doc(hidden)]
 pub use copies::{Pending, PendingArrival, PendingCopy};
 #[doc(hidden)]

@@ -57,10 +57,12 @@ fn co_resident(sm: u32, threads: u32, shared: u32) -> u32 {
 }
 
 impl Grid<'_> {
-    /// Blocks that may be active at the same time while they wait for each other.
+    /// Blocks (clusters, if they have several blocks) that may be active at the same time while they wait for each other.
     pub(super) fn residency(&self) -> Residency {
-        let most = co_resident(self.sm, self.block_threads(), self.shared);
-        let each = self.block_bytes().saturating_add(u64::from(self.shared_extent())).max(1);
+        let size = self.cluster_size();
+        let most = (co_resident(self.sm, self.block_threads(), self.shared) / size).max(1);
+        let block = self.block_bytes().saturating_add(u64::from(self.shared_extent()));
+        let each = block.saturating_mul(u64::from(size)).max(1);
         let room = (self.limits.memory / 2 / each).max(1);
         let by_memory = room < u64::from(most);
         let blocks = usize::try_from(room.min(u64::from(most))).unwrap_or(1);

@@ -69,6 +69,8 @@ impl Suspicion {
 /// Lanes in an infinite loop.
 #[derive(Clone, Debug)]
 pub(super) struct Spin {
+    /// The rank of the warp's block in its cluster.
+    pub rank: u32,
     pub warp: u32,
     pub lanes: u32,
     /// The instruction that reads the unchanged value.
@@ -174,7 +176,8 @@ impl Warp<'_, '_> {
 impl BlockRun {
     /// Irreversible events: completed barriers and exited threads.
     pub(super) fn progress(&self) -> u64 {
-        let phases: u64 = self.cta.barriers.iter().map(|barrier| barrier.phase).sum();
+        let barriers = self.ctas.iter().flat_map(|cta| &cta.barriers);
+        let phases: u64 = barriers.map(|barrier| barrier.phase).sum();
         let exited: u64 = self.warps.iter().map(|warp| u64::from(warp.exited.count_ones())).sum();
         phases + exited
     }
@@ -187,13 +190,13 @@ impl BlockRun {
         mut watch: Option<&mut (dyn Observer + 'static)>,
         steps: u64,
     ) -> Look {
-        if self.warps.iter().any(|warp| warp.arrivals > 0) {
-            // Arrivals that wait for copies are still to come.
+        if self.warps.iter().any(|warp| warp.arrivals > 0) || self.tracks() {
+            // Arrivals that wait for copies are still to come, and transactions of bulk copies.
             return Look::Moves;
         }
-        self.cta.probed = true;
-        self.cta.changed = false;
-        let (before, printed) = (self.progress(), self.cta.output.len());
+        self.set_probed(true);
+        self.set_changed(false);
+        let (before, printed) = (self.progress(), self.printed());
         let mut spins = Vec::new();
         let mut result = None;
         for i in self.order.clone() {
@@ -208,14 +211,15 @@ impl BlockRun {
                     break;
                 }
             }
-            if self.cta.changed || self.progress() != before || self.cta.output.len() != printed {
+            if self.changed() || self.progress() != before || self.printed() != printed {
                 result = Some(Look::Moves);
                 break;
             }
         }
-        self.cta.probed = false;
+        self.set_probed(false);
         // A copy may still bring data that a loop reads, but it arrives at no mbarrier.
-        let copies = self.warps.iter().any(|warp| !warp.copies.is_empty());
+        let bulk = self.ctas.iter().any(|cta| !cta.bulk.is_empty());
+        let copies = bulk || self.warps.iter().any(|warp| !warp.copies.is_empty());
         let decided = !copies || spins.iter().all(|spin| Effect::of(grid, spin.pc) == Effect::Asks);
         // The scheduler already detects that all warps wait.
         let nothing = if spins.is_empty() || !decided { Look::Moves } else { Look::Stuck(spins) };
@@ -235,18 +239,19 @@ impl BlockRun {
         let mut renew = FIRST_SNAPSHOT;
         let needed = if grid.program.time_rows.is_empty() { 1 } else { TIMED_ROUNDS };
         let mut rounds = needed;
-        self.cta.met = false;
+        let rank = at(self.warps[i].rank);
+        self.ctas[rank].met = false;
         for step in 0..steps {
             if step == renew {
                 rounds = needed;
                 snapshot = Snapshot::of(&self.warps[i]);
                 renew *= 2;
-                self.cta.met = false;
+                self.ctas[rank].met = false;
             }
             let state = &mut self.warps[i];
             let before = state.clock;
             let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
-            let mut warp = Warp::new(state, &mut self.cta, grid, &mut *global, watch, true);
+            let mut warp = Warp::new(state, &mut self.ctas, grid, &mut *global, watch, true);
             let turn = warp.run(1);
             let ran = warp.state.clock - before;
             match turn {
@@ -286,7 +291,7 @@ impl BlockRun {
                     return Look::Stuck(spins);
                 }
                 snapshot = Snapshot::of(&self.warps[i]);
-                self.cta.met = false;
+                self.ctas[rank].met = false;
             }
         }
         Look::Moves
@@ -328,7 +333,8 @@ impl Snapshot {
                 .trail
                 .iter()
                 .any(|(pc, by)| by & lanes != 0 && Effect::of(warp.grid, *pc) == Effect::ReadsGlobal);
-            spins.push(Spin { warp: warp.state.id, lanes, pc, reads: reads(warp, pc, lane), global });
+            let (rank, id) = (warp.state.rank, warp.state.id);
+            spins.push(Spin { rank, warp: id, lanes, pc, reads: reads(warp, pc, lane), global });
             rest &= !lanes;
         }
         spins
@@ -409,6 +415,7 @@ impl Effect {
             | Op::WaitGroup(_)
             | Op::WaitAll
             | Op::CopiesArrive
+            | Op::Bulk(_)
             | Op::Exit
             | Op::Trap
             | Op::SetRegisters

@@ -1,6 +1,6 @@
 //! A warp: 32 lanes, one dispatch per instruction for all of them.
 
-use super::block::Stops;
+use super::block::{CLUSTER_BARRIER, Stops};
 use super::{Cta, Grid, Pending, PendingCopy, Registers, Row, Subwarp, Wait};
 use crate::isa::Args;
 use crate::memory::{Global, LocalMemory};
@@ -28,6 +28,8 @@ pub enum Flow {
 pub struct WarpState {
     /// Its number in the block.
     pub id: u32,
+    /// The rank of its block in the cluster.
+    pub rank: u32,
     /// The registers.
     pub regs: Registers,
     /// The subwarp that runs or ran last; empty when all lanes have exited or are parked.
@@ -56,6 +58,8 @@ pub struct WarpState {
     pub arrivals: u32,
     /// Groups committed so far, by lane.
     pub committed: [u32; 32],
+    /// Bulk groups committed so far, by lane.
+    pub bulk_committed: [u32; 32],
     /// One more than the phase in which each lane arrived at the cluster's barrier; 0 if it did not.
     pub cluster: [u64; 32],
     /// Whether it may take the step before which it stopped.
@@ -76,6 +80,8 @@ pub struct Warp<'a, 'm> {
     pub state: &'a mut WarpState,
     /// The block.
     pub cta: &'a mut Cta,
+    /// The other blocks of the cluster: those of lower and of higher rank.
+    pub(super) peers: (&'a mut [Cta], &'a mut [Cta]),
     /// Data that all blocks share.
     pub grid: &'a Grid<'a>,
     /// Device memory as the block sees it.
@@ -131,13 +137,21 @@ impl<'a, 'm> Warp<'a, 'm> {
     /// A warp that is about to run; `heard` as in the field.
     pub(super) fn new(
         state: &'a mut WarpState,
-        cta: &'a mut Cta,
+        ctas: &'a mut [Cta],
         grid: &'a Grid<'a>,
         global: &'a mut Global<'m>,
-        watch: Option<&'a mut (dyn Observer + 'static)>,
+        mut watch: Option<&'a mut (dyn Observer + 'static)>,
         heard: bool,
     ) -> Warp<'a, 'm> {
-        Warp { exec: 0, pc: 0, state, cta, grid, global, watch, heard, stop: None }
+        // Every warp belongs to one of the blocks.
+        let rank = super::at(state.rank).min(ctas.len() - 1);
+        if let (Some(watch), true) = (watch.as_deref_mut(), ctas.len() > 1) {
+            watch.enter(state.rank);
+        }
+        let (lower, rest) = ctas.split_at_mut(rank);
+        let (cta, higher) = rest.split_at_mut(1);
+        let (cta, peers) = (&mut cta[0], (lower, higher));
+        Warp { exec: 0, pc: 0, state, cta, peers, grid, global, watch, heard, stop: None }
     }
 }
 
@@ -408,6 +422,7 @@ impl Warp<'_, '_> {
         match subwarp.wait {
             Wait::None => true,
             Wait::Lanes(need) => need & !(subwarp.mask | self.state.exited) == 0,
+            Wait::Barrier { id: CLUSTER_BARRIER, phase } => self.cluster_barrier().phase != phase,
             Wait::Barrier { id, phase } => self.cta.barriers[super::at(id)].phase != phase,
         }
     }
@@ -464,6 +479,11 @@ impl Warp<'_, '_> {
         if let Err(flow) = self.complete_copies(|_, _| true, lanes) {
             return flow;
         }
+        if self.cta.live <= lanes.count_ones()
+            && let Err(flow) = self.leave_bulk()
+        {
+            return flow;
+        }
         self.state.exited |= lanes;
         self.state.subwarp.mask &= !lanes;
         self.state.subwarp.pc = self.pc + 1;
@@ -472,6 +492,7 @@ impl Warp<'_, '_> {
             watch.exit(self.state.id, lanes);
             (0..32).filter(|id| completed >> id & 1 != 0).for_each(|id| watch.barrier(self.cta.linear, id));
         }
+        self.leave_cluster();
         Flow::Split
     }
 
@@ -497,10 +518,12 @@ impl Warp<'_, '_> {
 
     /// Reports to the observer that a lane used an mbarrier in shared memory.
     pub fn used_mbarrier(&mut self, lane: usize, address: u64, action: MbarrierAction, completes: bool) {
+        let (rank, address) = self.locate_shared(address);
         if let Some(watch) = self.watch.as_deref_mut() {
             let lane = u32::try_from(lane).unwrap_or(0);
             let address = u32::try_from(address).unwrap_or(u32::MAX);
-            watch.mbarrier(&Mbarrier { warp: self.state.id, lane, pc: self.pc, address, action, completes });
+            let (warp, pc) = (self.state.id, self.pc);
+            watch.mbarrier(&Mbarrier { warp, lane, pc, rank, address, action, completes });
         }
     }
 

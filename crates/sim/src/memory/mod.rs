@@ -112,6 +112,8 @@ pub enum FaultKind {
     },
     /// The allocation was freed.
     Freed(usize),
+    /// The block of the cluster with this linear index has exited, and its shared memory with it.
+    Exited(u32),
     /// The device has no access to the allocation.
     Hidden(usize),
     /// The address is reserved, but no memory is mapped there.

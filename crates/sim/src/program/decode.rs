@@ -765,6 +765,8 @@ fn launch_bounds(function: &ptx::Function<'_>) -> LaunchBounds {
             "maxntid" => bounds.max_threads = Some(dims.iter().fold(1u32, |n, d| n.saturating_mul(*d))),
             "reqntid" => bounds.required = Some(dims),
             "reqnctapercluster" => bounds.cluster = Some(dims),
+            "explicitcluster" => bounds.explicit_cluster = true,
+            "maxclusterrank" => bounds.max_cluster = Some(dims[0]),
             _ => {}
         }
     }

@@ -105,6 +105,10 @@ pub struct LaunchBounds {
     pub required: Option<[u32; 3]>,
     /// `.reqnctapercluster`: blocks in a cluster.
     pub cluster: Option<[u32; 3]>,
+    /// `.explicitcluster`: a launch must have clusters.
+    pub explicit_cluster: bool,
+    /// `.maxclusterrank`: the most blocks in a cluster.
+    pub max_cluster: Option<u32>,
 }
 
 /// One instruction.
@@ -221,6 +225,7 @@ impl Program {
             | Op::WaitGroup(_)
             | Op::WaitAll
             | Op::CopiesArrive
+            | Op::Bulk(_)
             | Op::Fence(_)
             | Op::Barrier(_)
             | Op::ClusterBarrier { .. }

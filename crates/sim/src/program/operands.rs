@@ -393,8 +393,13 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 if *name == "WARP_SZ" {
                     return Ok(self.constant(width, 32));
                 }
-                if let Some((kind, _)) = SpecialKind::parse(name) {
-                    if !matches!(width, Width::W32 | Width::W64) {
+                if let Some((kind, bits)) = SpecialKind::parse(name) {
+                    let fits = if bits == 1 {
+                        Width::Pred == width
+                    } else {
+                        matches!(width, Width::W32 | Width::W64)
+                    };
+                    if !fits {
                         return Err(Refusal::Malformed(format!(
                             "found `{name}`, but {} is required",
                             describe(width)

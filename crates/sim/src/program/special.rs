@@ -43,12 +43,18 @@ pub enum SpecialKind {
     ReservedSize,
     /// A value that the driver passes to a launch, by number.
     Environment(u32),
+    ClusterId(usize),
+    NclusterId(usize),
+    ClusterCtaid(usize),
+    ClusterNctaid(usize),
+    ClusterCtarank,
+    ClusterNctarank,
+    IsExplicitCluster,
     Zero,
-    One,
 }
 
 impl SpecialKind {
-    /// The register that a name such as `%tid.x` denotes, and its width in bits. Clusters always have one block here.
+    /// The register that a name such as `%tid.x` denotes, and its width in bits.
     pub fn parse(name: &str) -> Option<(SpecialKind, u32)> {
         let (base, component) = warpproof_ptx::component(name);
         let axis = match component {
@@ -62,12 +68,16 @@ impl SpecialKind {
         match base {
             "%tid" => by_axis(SpecialKind::Tid),
             "%ntid" => by_axis(SpecialKind::Ntid),
-            "%ctaid" | "%clusterid" => by_axis(SpecialKind::Ctaid),
-            "%nctaid" | "%nclusterid" => by_axis(SpecialKind::Nctaid),
-            "%cluster_ctaid" => by_axis(|_| SpecialKind::Zero),
-            "%cluster_nctaid" => by_axis(|_| SpecialKind::One),
-            "%cluster_ctarank" | "%is_explicit_cluster" => plain(SpecialKind::Zero),
-            "%cluster_nctarank" => plain(SpecialKind::One),
+            "%ctaid" => by_axis(SpecialKind::Ctaid),
+            "%nctaid" => by_axis(SpecialKind::Nctaid),
+            "%clusterid" => by_axis(SpecialKind::ClusterId),
+            "%nclusterid" => by_axis(SpecialKind::NclusterId),
+            "%cluster_ctaid" => by_axis(SpecialKind::ClusterCtaid),
+            "%cluster_nctaid" => by_axis(SpecialKind::ClusterNctaid),
+            "%cluster_ctarank" => plain(SpecialKind::ClusterCtarank),
+            "%cluster_nctarank" => plain(SpecialKind::ClusterNctarank),
+            // A predicate.
+            "%is_explicit_cluster" => component.is_none().then_some((SpecialKind::IsExplicitCluster, 1)),
             "%laneid" => plain(SpecialKind::Laneid),
             "%warpid" => plain(SpecialKind::Warpid),
             "%nwarpid" => plain(SpecialKind::Nwarpid),
@@ -105,6 +115,10 @@ impl Special {
     pub fn write(&self, regs: &mut Registers, values: &Row<u64>) {
         match self.width {
             Width::W64 => regs.w64[at(self.row)] = *values,
+            Width::Pred => {
+                let bit = |(lane, value): (u32, u64)| u32::from(value != 0) << lane;
+                regs.preds[at(self.row)] = (0..32).zip(values.0).map(bit).fold(0, |all, bit| all | bit);
+            }
             _ => {
                 for (target, value) in regs.w32[at(self.row)].0.iter_mut().zip(values.0) {
                     *target = value as u32;

@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod barrier;
+mod bulk;
+mod cluster;
 mod deadlock;
 mod explore;
 mod fragment;

@@ -3,7 +3,9 @@
 
 mod atomic;
 mod bits;
+mod bulk;
 mod cache;
+mod cluster;
 mod compare;
 mod control;
 mod convert;

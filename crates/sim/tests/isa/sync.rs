@@ -11,15 +11,33 @@ use warpproof_sim::{Blame, Buffer, Device, Stop, StopKind};
 pub(crate) struct Grid {
     pub(crate) target: &'static str,
     pub(crate) blocks: u32,
+    pub(crate) cluster: u32,
     pub(crate) threads: u32,
     pub(crate) copies: CopyTiming,
     pub(crate) order: Order,
 }
 
 impl Grid {
+    /// One block of one warp, for sm_90a.
+    pub(crate) const HOPPER: Grid = Grid {
+        target: "sm_90a",
+        blocks: 1,
+        cluster: 1,
+        threads: 32,
+        copies: CopyTiming::Late,
+        order: Order::Forward,
+    };
+
     /// One block of this number of threads, for sm_89.
     pub(crate) fn block(threads: u32) -> Grid {
-        Grid { target: "sm_89", blocks: 1, threads, copies: CopyTiming::Late, order: Order::Forward }
+        Grid {
+            target: "sm_89",
+            blocks: 1,
+            cluster: 1,
+            threads,
+            copies: CopyTiming::Late,
+            order: Order::Forward,
+        }
     }
 
     /// One block of this number of threads, for sm_90.
@@ -45,6 +63,9 @@ impl Grid {
         let inputs: Vec<Buffer<u64>> =
             sources.iter().map(|(_, column)| device.upload(column).unwrap()).collect();
         let mut prepared = prepared.launch().grid(self.blocks).block(self.threads);
+        if self.cluster > 1 {
+            prepared = prepared.cluster(self.cluster);
+        }
         for buffer in outputs.iter().chain(&inputs) {
             prepared = prepared.arg(buffer);
         }

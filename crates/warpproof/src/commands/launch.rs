@@ -98,6 +98,8 @@ pub(crate) struct Plan {
     pub(crate) line: Option<u32>,
     pub(crate) kernel: Option<String>,
     grid: [u32; 3],
+    /// Blocks in a cluster, if the launch sets them.
+    cluster: Option<[u32; 3]>,
     block: Option<[u32; 3]>,
     shared: u32,
     /// Whether the launch is cooperative; `None`: depends on the kernel.
@@ -255,18 +257,12 @@ impl LaunchFlags {
     }
 
     fn plan_of(&self, line: LaunchLine) -> Result<Plan, Box<Report>> {
-        if let Some(cluster) = line.cluster.filter(|cluster| *cluster > 1) {
-            let report = Report::error(
-                Kind::Unsupported,
-                format!("a launch with clusters of {cluster} blocks is not supported"),
-            );
-            return Err(Box::new(report.note("this is a gap in warpproof, not a bug in the kernel", None)));
-        }
-        let LaunchLine { line, kernel, grid, block, shared, cooperative, args, symbols, .. } = line;
+        let LaunchLine { line, kernel, grid, block, shared, cluster, cooperative, args, symbols } = line;
         Ok(Plan {
             line: Some(line).filter(|line| *line > 0),
             kernel: self.kernel.clone().or(kernel),
             grid: self.grid.or(grid).unwrap_or([1; 3]),
+            cluster,
             block: self.block.or(block),
             shared: self.shared.or(shared).unwrap_or(0),
             cooperative: if self.cooperative { Some(true) } else { cooperative },
@@ -312,6 +308,9 @@ impl LaunchFlags {
             variables::set(&plan.symbols, module, device, constants, &memory.arrays).map_err(refused)?;
         let mut launch = kernel.launch().grid(plan.grid).block(block).shared(plan.shared);
         launch = launch.cooperative(cooperative).constants(constants.clone());
+        if let Some(cluster) = plan.cluster {
+            launch = launch.cluster(cluster);
+        }
         let address_of = |array: usize| memory.arrays.get(array).map_or(0, |array| array.address);
         for argument in &packing.packed {
             launch = launch.arg(argument.bytes(address_of));

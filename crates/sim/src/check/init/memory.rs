@@ -62,6 +62,11 @@ impl Shared {
         }
     }
 
+    /// Bytes of the block's memory.
+    pub(super) fn size(&self) -> u32 {
+        self.size
+    }
+
     fn word_written(&self, race: Option<&SharedRace>, word: u32) -> bool {
         match (&self.written, race) {
             (Some(own), _) => (4 * word..4 * word + 4).all(|byte| own.get(byte)),

@@ -76,8 +76,14 @@ fn special(kind: &SpecialKind) -> Sources {
         | SpecialKind::Reserved(_)
         | SpecialKind::ReservedSize
         | SpecialKind::Environment(_)
-        | SpecialKind::Zero
-        | SpecialKind::One => Sources::NONE,
+        | SpecialKind::ClusterId(_)
+        | SpecialKind::NclusterId(_)
+        | SpecialKind::ClusterCtaid(_)
+        | SpecialKind::ClusterNctaid(_)
+        | SpecialKind::ClusterCtarank
+        | SpecialKind::ClusterNctarank
+        | SpecialKind::IsExplicitCluster
+        | SpecialKind::Zero => Sources::NONE,
     }
 }
 

@@ -1,8 +1,8 @@
 //! What an instruction does besides computing: one description that the machine, the checks, the counters and the book share.
 
 use super::{
-    Atomic, Barrier, BarrierOp, Combine, Element, Fence, Load, Mbarrier, MbarrierOp, Op, Scope, Semantics,
-    Store, Surface, Tile,
+    Atomic, Barrier, BarrierOp, Bulk, Combine, Element, Fence, Load, Mbarrier, MbarrierOp, Op, Scope,
+    Semantics, Store, Surface, Tile,
 };
 use crate::machine::Type;
 use crate::memory::Space;
@@ -129,6 +129,12 @@ pub enum Copies {
     WaitAll,
     /// Arrives at an mbarrier when those before it are complete.
     Arrive,
+    /// Starts a bulk copy.
+    Bulk,
+    /// Closes a group of bulk copies.
+    BulkCommit,
+    /// Waits for groups of bulk copies.
+    BulkWait,
 }
 
 impl Effects {
@@ -210,6 +216,19 @@ impl Op {
                 copies: Copies::Start,
                 ..Effects::NONE
             },
+            Op::Bulk(Bulk::Copy) => Effects {
+                memory: Some(Memory::weak(MemoryKind::AsyncCopy, Space::Generic, None)),
+                copies: Copies::Bulk,
+                ..Effects::NONE
+            },
+            Op::Bulk(Bulk::Store) => Effects {
+                memory: Some(Memory::weak(MemoryKind::AsyncCopy, Space::Shared, None)),
+                copies: Copies::Bulk,
+                ..Effects::NONE
+            },
+            Op::Bulk(Bulk::Prefetch) => Effects::memory(Memory::weak(MemoryKind::Hint, Space::Global, None)),
+            Op::Bulk(Bulk::Commit) => Effects { copies: Copies::BulkCommit, ..Effects::NONE },
+            Op::Bulk(Bulk::Wait { .. }) => Effects { copies: Copies::BulkWait, ..Effects::NONE },
             Op::CommitGroup => Effects { copies: Copies::Commit, ..Effects::NONE },
             Op::WaitGroup(left) => Effects { copies: Copies::Wait(*left), ..Effects::NONE },
             Op::WaitAll => Effects { copies: Copies::WaitAll, ..Effects::NONE },
@@ -391,6 +410,9 @@ impl fmt::Display for Effects {
             Copies::Wait(_) => words.push("waits for groups of copies".to_owned()),
             Copies::WaitAll => words.push("waits for all copies".to_owned()),
             Copies::Arrive => words.push("arrives after copies".to_owned()),
+            Copies::Bulk => words.push("starts a bulk copy".to_owned()),
+            Copies::BulkCommit => words.push("closes a group of bulk copies".to_owned()),
+            Copies::BulkWait => words.push("waits for groups of bulk copies".to_owned()),
         }
         f.write_str(&words.join("; "))
     }

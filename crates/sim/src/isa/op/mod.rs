@@ -29,9 +29,9 @@ pub enum Op {
     Select(Type),
     /// `mov`.
     Move(Move),
-    /// `cvta`: the same address in another state space.
+    /// `cvta`, `mapa`: the same address in another state space or in another block of the cluster.
     ConvertAddress,
-    /// `isspacep`.
+    /// `isspacep`, `getctarank`: which memory an address is in.
     TestSpace,
     /// `cvt`.
     Convert(Convert),
@@ -67,6 +67,8 @@ pub enum Op {
     WaitAll,
     /// `cp.async.mbarrier.arrive`.
     CopiesArrive,
+    /// `cp.async.bulk`, `cp.reduce.async.bulk`, `st.async`, `red.async`.
+    Bulk(Bulk),
     /// `mbarrier`.
     Mbarrier(Mbarrier),
     /// `fence`, `membar`.
@@ -79,6 +81,8 @@ pub enum Op {
         waits: bool,
         /// All threads of a warp execute it together.
         aligned: bool,
+        /// Orders no memory.
+        relaxed: bool,
     },
     /// `bar.warp.sync`.
     WarpSync {
@@ -613,6 +617,26 @@ pub enum Callee {
     System,
     /// Through a pointer.
     Pointer,
+}
+
+/// What an instruction does with bulk copies and stores of asynchronous agents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Bulk {
+    /// Starts a copy between memories; it may combine the bytes with those of the destination.
+    Copy,
+    /// Starts a store of registers.
+    Store,
+    /// A hint to the cache.
+    Prefetch,
+    /// Closes a group of copies.
+    Commit,
+    /// Waits until at most this many groups are in flight, or only until their sources are read.
+    Wait {
+        /// How many.
+        left: u32,
+        /// Only until the sources are read.
+        read: bool,
+    },
 }
 
 /// What an instruction does to the stack.

@@ -1,7 +1,7 @@
 //! From the modifiers that a syntax box matched to an [`Op`].
 
 use super::{
-    AND, Arithmetic, ArithmeticKind, Atomic, Barrier, BarrierOp, Bits, CacheOperator, Combine, Compare,
+    AND, Arithmetic, ArithmeticKind, Atomic, Barrier, BarrierOp, Bits, Bulk, CacheOperator, Combine, Compare,
     Comparison, Convert, CopyAsync, Counter, Element, Fence, Load, Logic, MatrixTile, Mbarrier, MbarrierOp,
     Move, MoveShape, Multiply, NOT, OR, Op, Part, Property, Scope, Semantics, Shuffle, ShuffleMode, Sparsity,
     StackOp, Store, Surface, Texture, Tile, VoteMode, XOR,
@@ -40,8 +40,8 @@ impl Op {
             "testp" => Op::Test(read.first(Property::parse)?),
             "selp" => Op::Select(read.ty()?),
             "mov" => Op::Move(read.mov()?),
-            "cvta" => Op::ConvertAddress,
-            "isspacep" => Op::TestSpace,
+            "cvta" | "mapa" => Op::ConvertAddress,
+            "isspacep" | "getctarank" => Op::TestSpace,
             "cvt" => Op::Convert(read.convert()?),
             "ld" | "ldu" => Op::Load(Load {
                 space: read.space(),
@@ -53,6 +53,7 @@ impl Op {
                 cache: read.first(CacheOperator::parse),
                 uniform: opcode == "ldu",
             }),
+            "st" | "red" if read.has("async") => Op::Bulk(Bulk::Store),
             "st" => Op::Store(Store {
                 space: read.space(),
                 ty: read.ty()?,
@@ -80,13 +81,16 @@ impl Op {
             "prefetch" | "prefetchu" | "applypriority" => Op::CacheHint,
             "discard" => Op::Discard,
             "createpolicy" => Op::CachePolicy,
+            "cp" if read.has("bulk") => Op::Bulk(read.bulk()?),
             "cp" => read.copy()?,
             "mbarrier" => Op::Mbarrier(Mbarrier { action: read.mbarrier()?, space: read.space() }),
             "fence" | "membar" => Op::Fence(read.fence(opcode)),
             "bar" if read.has("warp") => Op::WarpSync { everyone: read.everyone() },
-            "barrier" if read.has("cluster") => {
-                Op::ClusterBarrier { waits: read.has("wait"), aligned: read.has("aligned") }
-            }
+            "barrier" if read.has("cluster") => Op::ClusterBarrier {
+                waits: read.has("wait"),
+                aligned: read.has("aligned"),
+                relaxed: read.has("relaxed"),
+            },
             "bar" | "barrier" => Op::Barrier(read.barrier(opcode)),
             "shfl" => Op::Shuffle(Shuffle {
                 sync: read.has("sync"),
@@ -259,6 +263,18 @@ impl Read<'_> {
             Op::WaitGroup(u32::try_from(self.spec.integer(0)?).ok()?)
         } else {
             Op::CopyAsync(CopyAsync { cache: self.first(CacheOperator::parse)? })
+        })
+    }
+
+    fn bulk(&self) -> Option<Bulk> {
+        Some(if self.has("prefetch") {
+            Bulk::Prefetch
+        } else if self.has("commit_group") {
+            Bulk::Commit
+        } else if self.has("wait_group") {
+            Bulk::Wait { left: u32::try_from(self.spec.integer(0)?).ok()?, read: self.has("read") }
+        } else {
+            Bulk::Copy
         })
     }
 

@@ -16,7 +16,7 @@ pub(crate) struct LaunchLine {
     /// Bytes of dynamic shared memory.
     pub(crate) shared: Option<u32>,
     /// Blocks in a cluster.
-    pub(crate) cluster: Option<u32>,
+    pub(crate) cluster: Option<[u32; 3]>,
     /// Whether it is launched cooperatively; `None`: depends on the kernel.
     pub(crate) cooperative: Option<bool>,
     /// The arguments.
@@ -82,7 +82,7 @@ pub(crate) fn launches(text: &str) -> Result<Vec<LaunchLine>, (u32, String)> {
                 "grid" => launch.grid = Some(extents(value).map_err(wrong)?),
                 "block" => launch.block = Some(extents(value).map_err(wrong)?),
                 "shared" => launch.shared = Some(size()?),
-                "cluster" => launch.cluster = Some(size()?),
+                "cluster" => launch.cluster = Some(extents(value).map_err(wrong)?),
                 "cooperative" => {
                     let wanted = value
                         .parse()

@@ -1,0 +1,247 @@
+//! Bulk copies in flight: `cp.async.bulk`, `cp.reduce.async.bulk`, `st.async` and `red.async`.
+//!
+//! An asynchronous agent performs them as late as the program allows, so that a kernel that does not wait reads old data: a
+//! copy that an mbarrier tracks when a thread tests that mbarrier, a copy of a bulk group when its thread waits for the group,
+//! and otherwise when a warp of the cluster has used up its turn, or when a block whose memory the copy uses ends. The list
+//! belongs to the cluster, because a thread of any block may test the mbarrier.
+
+#![expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    reason = "offsets in shared memory and lane numbers are small once checked"
+)]
+
+use super::block::Cta;
+use super::{AccessKind, Flow, Mbarrier, Type, Warp, cluster_address};
+use crate::memory::{Fault, FaultKind, Space};
+use crate::observe::BulkCopy;
+use crate::schedule::CopyTiming;
+use crate::stop::{Blame, StopKind};
+
+/// Bulk copies that a cluster may have in flight; beyond that, the oldest are completed, which is allowed at any time.
+const UNDER_WAY: usize = 1 << 12;
+/// Bytes of sources that were read and not written yet; beyond that, their copies are completed.
+const KEPT: usize = 32 << 20;
+
+/// How the bytes of a copy are combined with those of its destination.
+#[derive(Clone, Copy, Debug)]
+pub struct Reduction {
+    /// The type of the elements.
+    pub ty: Type,
+    /// The new value, from the value in memory and that of the copy.
+    pub apply: fn(u128, u128) -> u128,
+}
+
+/// A bulk copy that is not complete. Addresses in shared memory are addresses in the cluster.
+#[derive(Clone, Debug)]
+pub struct Bulk {
+    /// As observers see it.
+    pub copy: BulkCopy,
+    /// The bytes to write, once they are read.
+    pub data: Option<Vec<u8>>,
+    /// Whether they are combined with those of the destination.
+    pub reduction: Option<Reduction>,
+    /// Whether they were written already.
+    pub moved: bool,
+}
+
+impl Warp<'_, '_> {
+    /// The cluster's copies in flight.
+    fn bulk(&mut self) -> &mut Vec<Bulk> {
+        let first: &mut Cta = self.peers.0.first_mut().unwrap_or(self.cta);
+        &mut first.bulk
+    }
+
+    /// The address in the cluster of a shared address of this block or of the cluster.
+    pub fn in_cluster(&self, address: u64) -> u64 {
+        let (rank, offset) = self.locate_shared(address);
+        if rank == u32::MAX { address } else { cluster_address(rank, offset) }
+    }
+
+    /// Whether all bytes of a bulk operand exist, and its address is a multiple of 16.
+    pub fn probe_bulk(&self, space: Space, address: u64, bytes: u32, align: u32) -> Result<(), Fault> {
+        let fault = |kind| Err(Fault { space, address, kind });
+        if !address.is_multiple_of(u64::from(align)) {
+            return fault(FaultKind::Misaligned(align));
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        if space == Space::Shared {
+            let (size, offset) = self.shared_bounds(address)?;
+            if offset + u64::from(bytes) > size {
+                return fault(FaultKind::OutOfBounds { nearest: None, size: Some(size) });
+            }
+            return Ok(());
+        }
+        self.global.heap().locate(address, u64::from(bytes)).map(|_| ())
+    }
+
+    /// Starts a copy.
+    pub fn start_bulk(&mut self, bulk: Bulk) -> Result<(), Flow> {
+        self.cta.changed = true;
+        if let Some(watch) = self.watch.as_deref_mut() {
+            watch.bulk_issued(&bulk.copy);
+        }
+        let mut bulk = bulk;
+        // An early copy is visible immediately, but it is complete only after a wait.
+        if self.grid.schedule.copies == CopyTiming::Early {
+            self.read_bulk(&mut bulk)?;
+            self.move_bulk(&mut bulk)?;
+        }
+        self.bulk().push(bulk);
+        if self.bulk().len() > UNDER_WAY {
+            let rest = self.bulk().split_off(UNDER_WAY / 2);
+            let oldest = std::mem::replace(self.bulk(), rest);
+            oldest.into_iter().try_for_each(|bulk| self.end_bulk(bulk))?;
+        }
+        Ok(())
+    }
+
+    /// Completes the copies for which `which` is true, oldest first.
+    pub fn complete_bulk(&mut self, which: impl Fn(&BulkCopy) -> bool) -> Result<(), Flow> {
+        if self.bulk().is_empty() {
+            return Ok(());
+        }
+        let all = std::mem::take(self.bulk());
+        let (done, rest): (Vec<Bulk>, Vec<Bulk>) = all.into_iter().partition(|bulk| which(&bulk.copy));
+        *self.bulk() = rest;
+        self.cta.changed |= !done.is_empty();
+        done.into_iter().try_for_each(|bulk| self.end_bulk(bulk))
+    }
+
+    /// Reads the sources of the copies for which `which` is true; what is written to the sources later has no effect.
+    pub fn read_sources(&mut self, which: impl Fn(&BulkCopy) -> bool) -> Result<(), Flow> {
+        let mut all = std::mem::take(self.bulk());
+        let mut result = Ok(());
+        for bulk in all.iter_mut().filter(|bulk| which(&bulk.copy)) {
+            result = result.and_then(|()| self.read_bulk(bulk));
+            if let Some(watch) = self.watch.as_deref_mut() {
+                watch.bulk_read(&bulk.copy);
+            }
+        }
+        let kept: usize = all.iter().filter_map(|bulk| bulk.data.as_ref()).map(Vec::len).sum();
+        *self.bulk() = all;
+        result?;
+        if kept > KEPT { self.complete_bulk(which) } else { Ok(()) }
+    }
+
+    fn end_bulk(&mut self, mut bulk: Bulk) -> Result<(), Flow> {
+        self.read_bulk(&mut bulk)?;
+        self.move_bulk(&mut bulk)?;
+        if let Some(watch) = self.watch.as_deref_mut() {
+            watch.bulk_done(&bulk.copy);
+        }
+        let Some(barrier) = bulk.copy.barrier else { return Ok(()) };
+        self.signal(&bulk.copy, barrier)
+    }
+
+    /// Completes the transaction of a copy at its mbarrier.
+    fn signal(&mut self, copy: &BulkCopy, barrier: u64) -> Result<(), Flow> {
+        let lane = copy.lane as usize;
+        let word = match self.check(Space::Shared, barrier, 8, true) {
+            Ok(()) => self.read_lane(Space::Shared, lane, barrier, 8),
+            Err(fault) => Err(fault),
+        };
+        let word = word.map_err(|fault| self.bulk_fault(copy, fault, AccessKind::Atomic, 8))?;
+        let changed = Mbarrier::unpack(word as u64).and_then(|mut mbarrier| {
+            let parity = mbarrier.parity;
+            mbarrier.transfer(-i64::from(copy.bytes))?;
+            mbarrier.settle();
+            Ok((mbarrier.pack(), mbarrier.parity != parity))
+        });
+        match changed {
+            Ok((word, completes)) => {
+                self.write_lane(Space::Shared, lane, barrier, 8, u128::from(word))
+                    .map_err(|fault| self.bulk_fault(copy, fault, AccessKind::Atomic, 8))?;
+                if let Some(watch) = self.watch.as_deref_mut() {
+                    watch.bulk_signaled(copy, completes);
+                }
+                Ok(())
+            }
+            Err(sentence) => {
+                let sentence = format!("{sentence}, when a copy of {} bytes completes", copy.bytes);
+                Err(self
+                    .bulk_stop(copy, |w| w.halt_lane(Blame::Kernel, StopKind::Mbarrier, copy.lane, sentence)))
+            }
+        }
+    }
+
+    /// Reads the source, if that was not done yet.
+    fn read_bulk(&mut self, bulk: &mut Bulk) -> Result<(), Flow> {
+        let copy = bulk.copy;
+        if bulk.data.is_some() || bulk.moved {
+            return Ok(());
+        }
+        let mut data = Vec::with_capacity(copy.bytes as usize);
+        for at in (0..u64::from(copy.bytes)).step_by(4) {
+            let address = copy.from.1 + at;
+            let word = match self.check(copy.from.0, address, 4, false) {
+                Ok(()) => self.read_lane(copy.from.0, copy.lane as usize, address, 4),
+                Err(fault) => Err(fault),
+            };
+            let word = word.map_err(|fault| self.bulk_fault(&copy, fault, AccessKind::Read, copy.bytes))?;
+            data.extend_from_slice(&(word as u32).to_le_bytes());
+        }
+        bulk.data = Some(data);
+        Ok(())
+    }
+
+    /// Writes the bytes to the destination, if that was not done yet.
+    fn move_bulk(&mut self, bulk: &mut Bulk) -> Result<(), Flow> {
+        let (copy, lane) = (bulk.copy, bulk.copy.lane as usize);
+        let Some(data) = bulk.data.take().filter(|_| !bulk.moved) else { return Ok(()) };
+        let size = bulk.reduction.map_or(4, |reduction| reduction.ty.bytes());
+        for (at, piece) in (0u64..).step_by(size as usize).zip(data.chunks_exact(size as usize)) {
+            let address = copy.to.1 + at;
+            let mut value = piece.iter().rev().fold(0u128, |value, byte| value << 8 | u128::from(*byte));
+            let written = self.check(copy.to.0, address, size, true).and_then(|()| {
+                if let Some(reduction) = bulk.reduction {
+                    value = (reduction.apply)(self.read_lane(copy.to.0, lane, address, size)?, value);
+                }
+                self.write_lane(copy.to.0, lane, address, size, value)
+            });
+            written.map_err(|fault| self.bulk_fault(&copy, fault, AccessKind::Write, copy.bytes))?;
+        }
+        bulk.moved = true;
+        if self.global.is_full() { Err(self.no_room_for_stores()) } else { Ok(()) }
+    }
+
+    fn bulk_fault(&mut self, copy: &BulkCopy, fault: Fault, kind: AccessKind, bytes: u32) -> Flow {
+        self.bulk_stop(copy, |w| w.fault(copy.lane as usize, fault, kind, bytes))
+    }
+
+    /// Attributes a stop to the thread and the instruction that issued the copy.
+    fn bulk_stop(&mut self, copy: &BulkCopy, stop: impl FnOnce(&mut Self) -> Flow) -> Flow {
+        let running = std::mem::replace(&mut self.pc, copy.pc);
+        let flow = stop(self);
+        self.pc = running;
+        let thread = self.grid.thread(copy.warp * 32 + copy.lane);
+        let block = self.peer(copy.rank).map(|cta| cta.index);
+        if let Some(stop) = &mut self.stop {
+            stop.thread = Some(thread);
+            stop.block = block.or(stop.block);
+        }
+        flow
+    }
+
+    /// All threads of the block have exited: completes the copies that it issued or that use its memory.
+    pub(super) fn leave_bulk(&mut self) -> Result<(), Flow> {
+        let rank = self.cta.rank;
+        let own =
+            |(space, address): (Space, u64)| space == Space::Shared && address >> 24 == u64::from(rank + 1);
+        // Those whose source was not read: the thread has not waited.
+        let late: Vec<BulkCopy> = self
+            .bulk()
+            .iter()
+            .filter(|bulk| bulk.data.is_none() && !bulk.moved)
+            .map(|bulk| bulk.copy)
+            .collect();
+        if let Some(watch) = self.watch.as_deref_mut() {
+            late.iter()
+                .filter(|copy| copy.rank == rank && copy.barrier.is_none())
+                .for_each(|copy| watch.bulk_left(copy));
+        }
+        self.complete_bulk(|copy| copy.rank == rank || own(copy.from) || own(copy.to))
+    }
+}
