@@ -418,6 +418,7 @@ impl Reader<'_> {
             | Op::SurfaceLoad(_)
             | Op::SurfaceStore(_)
             | Op::SurfaceReduce(_)
+            | Op::MultiplyAsync(_)
             | Op::Parameter
             | Op::Refused => Rule::Fresh,
             Op::Vote { sync: false, .. } => Rule::VoteHere,
@@ -446,6 +447,9 @@ impl Reader<'_> {
             | Op::ActiveMask
             | Op::TransposeMatrix
             | Op::Multiply(_)
+            | Op::MultiplyFence
+            | Op::MultiplyCommit
+            | Op::MultiplyWait(_)
             | Op::Branch
             | Op::BranchTable
             | Op::Exit
@@ -528,7 +532,7 @@ impl Reader<'_> {
                 };
                 self.reads.iter().filter_map(used).collect()
             }
-            Op::Multiply(_) => every(Use::Matrix),
+            Op::Multiply(_) | Op::MultiplyAsync(_) => every(Use::Matrix),
             Op::LoadTile(_) | Op::Texture(_) | Op::SurfaceLoad(_) | Op::ImageQuery => every(Use::Address),
             Op::SurfaceStore(surface) | Op::SurfaceReduce(surface) => {
                 // The handle, the coordinates, and then the data.
@@ -580,6 +584,9 @@ impl Reader<'_> {
             | Op::SetRegisters
             | Op::Stack(_)
             | Op::Parameter
+            | Op::MultiplyFence
+            | Op::MultiplyCommit
+            | Op::MultiplyWait(_)
             | Op::Refused => Vec::new(),
         }
     }

@@ -33,6 +33,7 @@ mod sync;
 mod texture;
 pub(crate) mod tile;
 mod video;
+mod wgmma;
 mod wmma;
 
 pub use form::{Form, Modifiers};
@@ -367,6 +368,7 @@ const FAMILIES: &[(&str, &[Definition])] = &[
     ("mma", mma::DEFINITIONS),
     ("sparse", mma::sparse::DEFINITIONS),
     ("wmma", wmma::DEFINITIONS),
+    ("wgmma", wgmma::DEFINITIONS),
     ("lanes", lanes::DEFINITIONS),
     ("sync", sync::DEFINITIONS),
     ("control", control::DEFINITIONS),

@@ -27,4 +27,5 @@ mod sync;
 mod texture;
 mod vectors;
 mod video;
+mod wgmma;
 mod wmma;
