@@ -9,16 +9,20 @@ use super::fragment::Provenance;
 use super::global::{GlobalRace, Pages, Together};
 use super::init::Init;
 use super::lanes::Lanes;
+use super::multiply::Multiplies;
 use super::output::{self, Outputs, Stores};
+use super::proxy::Proxy;
 use super::race::SharedRace;
 use super::raw::RawFindings;
 use super::settings::Check;
 use super::site::Kind;
 use super::taint::Taint;
 use super::touched;
-use crate::machine::{Access, Row, lanes_of, used_pieces};
+use crate::isa::Op;
+use crate::isa::op::Fence;
+use crate::machine::{Access, AccessKind, Row, lanes_of, used_pieces};
 use crate::memory::Space;
-use crate::observe::{Arrival, AsyncCopy, Exchange, Issue, Mbarrier, Moved, Observer};
+use crate::observe::{Arrival, AsyncCopy, Exchange, Issue, Mbarrier, Moved, MultiplyAsync, Observer};
 use std::sync::{Arc, Mutex};
 
 /// The observer of one block.
@@ -45,6 +49,8 @@ struct Races {
     shared: SharedRace,
     global: GlobalRace,
     copies: Copies,
+    /// The tensor core and the async proxy, if the kernel has asynchronous multiplications.
+    multiplies: Option<(Multiplies, Proxy)>,
 }
 
 /// The results of a block's observer.
@@ -70,6 +76,9 @@ impl Checker {
             shared: SharedRace::new(context.shared),
             global: GlobalRace::new(&context, together),
             copies: Copies::default(),
+            multiplies: context.multiplies.as_ref().map(|_| {
+                (Multiplies::new(context.shared), Proxy::new(context.shared, context.block_threads()))
+            }),
         });
         let facts = context.facts.as_ref();
         let init = facts
@@ -139,6 +148,33 @@ impl Checker {
     }
 }
 
+impl Checker {
+    /// A multiplication may read its operands from its issue until the warp has waited for it; the reads count as the warp's,
+    /// at both times.
+    fn read_operands(&mut self, multiply: &MultiplyAsync<'_>) {
+        let Checker { context, order, fences, raw_findings, race: Some(race), .. } = self else { return };
+        for pieces in multiply.pieces.chunks(32) {
+            let addresses =
+                Row(std::array::from_fn(|lane| u64::from(pieces.get(lane).copied().unwrap_or(0))));
+            let access = Access {
+                block: self.block,
+                warp: multiply.warp,
+                pc: multiply.pc,
+                space: Space::Shared,
+                kind: AccessKind::Read,
+                addresses: &addresses,
+                bytes: 16,
+                lanes: u32::MAX >> (32 - pieces.len()),
+                unchanged: 0,
+                words: &[],
+                deferred: false,
+                used: u32::MAX,
+            };
+            race.shared.access(context, order, fences, raw_findings, &race.copies, &access);
+        }
+    }
+}
+
 impl Observer for Checker {
     fn issue(&mut self, issue: &Issue<'_>) {
         self.values(issue);
@@ -153,6 +189,12 @@ impl Observer for Checker {
         }
         if let Some(race) = &mut self.race {
             race.global.issue(&self.context, issue);
+            if let Some((multiplies, proxy)) = &mut race.multiplies {
+                multiplies.issue(&self.context, self.block, &mut self.raw_findings, issue);
+                if let Op::Fence(Fence::Proxy { shared: true }) = self.context.program.op(issue.pc) {
+                    proxy.fence(issue.warp, issue.exec);
+                }
+            }
         }
         match self.context.sites.get(issue.pc).kind {
             Kind::Fence(scope, sequential) => {
@@ -208,7 +250,11 @@ impl Observer for Checker {
             }
         }
         if let (Some(race), false) = (race, access.deferred) {
-            let Races { shared, global, copies } = race;
+            let Races { shared, global, copies, multiplies } = race;
+            if let (Some((multiplies, proxy)), Space::Shared) = (multiplies, access.space) {
+                multiplies.access(context, raw_findings, access);
+                proxy.access(access);
+            }
             by_use(access, |access| match access.space {
                 Space::Shared => shared.access(context, order, fences, raw_findings, copies, access),
                 Space::Global => global.access(context, order, fences, raw_findings, copies, access),
@@ -234,6 +280,9 @@ impl Observer for Checker {
     }
 
     fn barrier(&mut self, _block: u32, id: u32) {
+        if let Some((_, proxy)) = self.race.as_mut().and_then(|race| race.multiplies.as_mut()) {
+            proxy.synchronized();
+        }
         let waiting = self.order.complete(id);
         self.fences.complete(id, waiting.as_deref());
         if let Some(init) = &mut self.init {
@@ -245,6 +294,9 @@ impl Observer for Checker {
     }
 
     fn converge(&mut self, warp: u32, lanes: u32) {
+        if let Some((_, proxy)) = self.race.as_mut().and_then(|race| race.multiplies.as_mut()) {
+            proxy.synchronized();
+        }
         self.order.converge(warp, lanes);
         self.fences.converge(warp, lanes);
         if let Some(check) = &mut self.lanes {
@@ -282,6 +334,9 @@ impl Observer for Checker {
             race.shared.copy_issued(context, *block, order, raw_findings, &race.copies, copy);
             race.global.copy_issued(context, order, raw_findings, *block, copy);
             race.copies.issued(copy);
+            if let Some((multiplies, _)) = &race.multiplies {
+                multiplies.copy_issued(context, *block, raw_findings, copy);
+            }
         }
     }
 
@@ -293,7 +348,25 @@ impl Observer for Checker {
             race.shared.copy_done(&self.order, copy);
             race.global.copy_done(copy);
             race.copies.done(copy);
+            if let Some((_, proxy)) = &mut race.multiplies {
+                proxy.copied(copy);
+            }
         }
+    }
+
+    fn multiply_issued(&mut self, multiply: &MultiplyAsync<'_>) {
+        if let Some((multiplies, proxy)) = self.race.as_mut().and_then(|race| race.multiplies.as_mut()) {
+            multiplies.issued(multiply);
+            proxy.read(&self.context, self.block, &mut self.raw_findings, multiply);
+        }
+        self.read_operands(multiply);
+    }
+
+    fn multiply_done(&mut self, multiply: &MultiplyAsync<'_>) {
+        if let Some((multiplies, _)) = self.race.as_mut().and_then(|race| race.multiplies.as_mut()) {
+            multiplies.done(multiply);
+        }
+        self.read_operands(multiply);
     }
 
     fn mbarrier(&mut self, mbarrier: &Mbarrier) {
@@ -302,6 +375,9 @@ impl Observer for Checker {
         }
         if let Some(race) = &mut self.race {
             race.shared.mbarrier(&mut self.order, mbarrier);
+            if let Some((_, proxy)) = &mut race.multiplies {
+                proxy.synchronized();
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use super::facts::{Facts, Flow};
 use super::finding::{Finding, Label, Thread};
 use super::fragment::Fragments;
 use super::fused::Replicated;
+use super::multiply;
 use super::passing::dominates;
 use super::raw::Raw;
 use super::settings::{BufferRole, Check, Role, Settings};
@@ -44,6 +45,8 @@ pub(crate) struct Context {
     pub facts: Option<Facts>,
     /// Where machine-dependent values enter, if that is checked.
     pub entrances: Option<Entrances>,
+    /// The registers of asynchronous multiplications, if the kernel has any and they are checked.
+    pub multiplies: Option<multiply::Registers>,
 }
 
 fn index(linear: u32, [x, y, _]: [u32; 3]) -> [u32; 3] {

@@ -21,8 +21,10 @@ mod init;
 mod lanes;
 mod mbarrier;
 mod mispaired;
+mod multiply;
 mod output;
 mod passing;
+mod proxy;
 mod race;
 mod raw;
 mod schedules;
@@ -176,6 +178,10 @@ impl Device {
             flow,
             facts,
             entrances,
+            multiplies: settings
+                .has(Check::Race)
+                .then(|| multiply::Registers::of(&launch.program()))
+                .flatten(),
         });
         let talk = launch.program().communication != Communication::None;
         let (guide, log) = guided.map_or((None, None), |(guide, log)| (Some(guide), Some(log.clone())));

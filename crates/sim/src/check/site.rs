@@ -246,7 +246,7 @@ impl Site {
             (_, Copies::Wait(left), _) => Kind::Wait(left),
             (.., Some(Memory { kind: MemoryKind::Mbarrier, .. })) => Kind::Mbarrier,
             (.., Some(Memory { read_only: true, .. })) => Kind::ReadOnly,
-            (Some(Fence::Proxy) | None, Copies::None | Copies::Arrive, _) => Kind::Other,
+            (Some(Fence::Proxy { .. }) | None, Copies::None | Copies::Arrive, _) => Kind::Other,
         };
         let ordering = effects.memory.map_or(Ordering::WEAK, |memory| Ordering::of(&memory));
         Site { kind, ordering, volatile: false }

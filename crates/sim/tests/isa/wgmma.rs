@@ -558,3 +558,24 @@ fn the_target_must_be_hopper() {
     let old = case.kernel(&case.body()).replace(".version 8.0", ".version 7.8");
     assert!(Device::new().load(&old).unwrap().kernel("k").is_err());
 }
+
+/// Two consumer warpgroups with 240 registers and a producer with 24 fit into a multiprocessor; three consumers do not.
+#[test]
+fn registers_of_warpgroups_are_counted() {
+    let run = |body: &str| {
+        let text = format!(
+            ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k() {{ .reg .b32 %t; .reg .pred %p; mov.u32 %t, %tid.x; setp.lt.u32 %p, %t, 128; {body} ret; }}\n"
+        );
+        let mut device = Device::new();
+        let module = device.load(&text).unwrap();
+        let prepared = module.kernel("k").unwrap().launch().grid(1).block(384);
+        launch(&mut device, &prepared).stop
+    };
+    let fits =
+        run("@%p bra P; setmaxnreg.inc.sync.aligned.u32 240; ret; P: setmaxnreg.dec.sync.aligned.u32 24;");
+    assert!(fits.is_none(), "{fits:?}");
+    let stop = run("setmaxnreg.inc.sync.aligned.u32 240;").unwrap();
+    assert_eq!((stop.blame, stop.kind), (Blame::Kernel, StopKind::Deadlock), "{stop}");
+    let odd = run("setmaxnreg.inc.sync.aligned.u32 100;").unwrap();
+    assert_eq!((odd.blame, odd.kind), (Blame::Input, StopKind::Malformed), "{odd}");
+}

@@ -406,7 +406,7 @@ impl fmt::Display for Effects {
             Some(Fence::Memory { scope, sequential: false }) => {
                 words.push(format!("fence of {}", scope.name()));
             }
-            Some(Fence::Proxy) => words.push("fence of proxies".to_owned()),
+            Some(Fence::Proxy { .. }) => words.push("fence of proxies".to_owned()),
         }
         match self.copies {
             Copies::None => {}

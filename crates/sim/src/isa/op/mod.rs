@@ -514,7 +514,10 @@ pub enum Fence {
         sequential: bool,
     },
     /// Orders accesses by different ways to the same memory.
-    Proxy,
+    Proxy {
+        /// Whether it orders the async proxy's accesses to shared memory.
+        shared: bool,
+    },
 }
 
 /// `bar`, `barrier`.

@@ -285,7 +285,8 @@ impl Read<'_> {
 
     fn fence(&self, opcode: &str) -> Fence {
         if self.has("proxy") {
-            return Fence::Proxy;
+            let asynchronous = self.given.iter().any(|name| name.starts_with("async"));
+            return Fence::Proxy { shared: asynchronous && !self.has("global") };
         }
         // `membar` is `fence.sc` since sm_70.
         let sequential = opcode == "membar" || self.has("sc");
