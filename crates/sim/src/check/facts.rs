@@ -532,7 +532,13 @@ impl Reader<'_> {
                 };
                 self.reads.iter().filter_map(used).collect()
             }
-            Op::Multiply(_) | Op::MultiplyAsync(_) => every(Use::Matrix),
+            Op::Multiply(_) => every(Use::Matrix),
+            // Whether the accumulators are read, `scale-d` decides when it is executed.
+            Op::MultiplyAsync(_) => {
+                let updated = &self.program.metas[self.pc].writes;
+                let read = self.reads.iter().filter(|row| !updated.contains(row));
+                read.map(|row| (numbered(row), Use::Matrix, u32::MAX)).collect()
+            }
             Op::LoadTile(_) | Op::Texture(_) | Op::SurfaceLoad(_) | Op::ImageQuery => every(Use::Address),
             Op::SurfaceStore(surface) | Op::SurfaceReduce(surface) => {
                 // The handle, the coordinates, and then the data.

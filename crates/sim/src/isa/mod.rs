@@ -165,6 +165,8 @@ pub enum Slot {
     DstVec(Vec<Width>),
     /// A source of several registers.
     SrcVec(Vec<Type>),
+    /// Several registers that are a source and a result: accumulators.
+    UpdateVec(Vec<Width>),
     /// Two results, `a|b`; the second is a predicate. With a single operand, the second result goes to a row that is
     /// never read.
     DstPair(Width),

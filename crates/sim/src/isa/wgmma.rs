@@ -310,7 +310,7 @@ impl Form {
         let a = if self.registers { Slot::SrcVec(vec![Type::B32; 4]) } else { Slot::Src(Type::B64) };
         let scale = if self.accumulate.is_some() { Slot::Static } else { Slot::Src(Type::Pred) };
         let mut slots =
-            vec![Slot::DstVec(vec![Width::W32; self.accumulators()]), a, Slot::Src(Type::B64), scale];
+            vec![Slot::UpdateVec(vec![Width::W32; self.accumulators()]), a, Slot::Src(Type::B64), scale];
         slots.resize(spec.operands.len(), Slot::Static);
         slots
     }
@@ -395,13 +395,11 @@ fn rows<T: Code, const R: usize, const K: usize>(
 ) -> [[T; K]; R] {
     let mut out = [[T::default(); K]; R];
     if transposed {
-        for k in 0..K {
-            for chunk in 0..R / 8 {
-                let words = piece(w, descriptor.by_column(narrow(k), first / 8 + narrow(chunk)));
-                for i in 0..8 {
-                    // Only 16-bit elements can be stored by column.
-                    out[8 * chunk + i][k] = T::take(words[i / 2], i % 2);
-                }
+        for (k, chunk) in (0..K).flat_map(|k| (0..R / 8).map(move |chunk| (k, chunk))) {
+            let words = piece(w, descriptor.by_column(narrow(k), first / 8 + narrow(chunk)));
+            for (i, row) in out[8 * chunk..8 * chunk + 8].iter_mut().enumerate() {
+                // Only 16-bit elements can be stored by column.
+                row[k] = T::take(words[i / 2], i % 2);
             }
         }
         return out;

@@ -29,7 +29,7 @@ fn findings(body: &str) -> Vec<(Class, String)> {
     let mut device = Device::new().with_threads(1);
     let module = device.load(&ptx).unwrap();
     let out = device.alloc::<f32>(256).unwrap();
-    let launch = module.kernel("k").unwrap().launch().grid(1).block(256).arg(&out);
+    let launch = module.kernel("k").unwrap().launch().grid(1).block(256).arg(out);
     let checked = device.check(&launch, &Settings { checks: vec![Check::Race], ..Settings::default() });
     assert!(checked.outcome.stop.is_none(), "{:?}\n{ptx}", checked.outcome.stop);
     checked.findings.iter().map(|finding| (finding.class, finding.sentence.clone())).collect()

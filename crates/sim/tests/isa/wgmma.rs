@@ -3,7 +3,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::format_push_string,
-    clippy::needless_range_loop,
     clippy::as_conversions,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -84,16 +83,15 @@ impl Case {
             }
         };
         let mask = if span == 0 { 0 } else { span / 16 - 1 };
-        linear ^ (linear / 128 & mask) * 16
+        linear ^ (((linear / 128) & mask) * 16)
     }
 
     /// The descriptor of an operand at `start`.
     fn descriptor(&self, transposed: bool, rows: usize, start: usize) -> u64 {
         let span = [0, 128, 64, 32][self.swizzle as usize];
         let (leading, stride) = match (transposed, span) {
-            (false, 0) => (rows / 8 * 128, 128),
+            (_, 0) => (rows / 8 * 128, 128),
             (false, span) => (16, 8 * span),
-            (true, 0) => (rows / 8 * 128, 128),
             (true, span) => (16 * span, 8 * span),
         };
         (start as u64 >> 4) | (leading as u64 >> 4) << 16 | (stride as u64 >> 4) << 32 | self.swizzle << 62
@@ -242,10 +240,10 @@ impl Case {
             .launch()
             .grid(u32::try_from(cases.len()).unwrap())
             .block(128)
-            .arg(&memory)
-            .arg(&fragments)
-            .arg(&c)
-            .arg(&out);
+            .arg(memory)
+            .arg(fragments)
+            .arg(c)
+            .arg(out);
         if let Some(stop) = launch(&mut device, &prepared).stop {
             return Err(stop);
         }
@@ -464,8 +462,9 @@ fn integers_and_single_bits() {
             };
             let a = Matrix::new(64, 32, || random.next() & 0xff);
             let b = Matrix::new(32, n, || random.next() & 0xff);
-            let c =
-                Matrix::new(64, n, || if random.next() & 3 == 0 { 0x7fff_fff0 } else { random.next() >> 32 });
+            let c = Matrix::new(64, n, || {
+                if random.next().is_multiple_of(4) { 0x7fff_fff0 } else { random.next() >> 32 }
+            });
             let value = |ty: &str, code: u32| {
                 if ty == "s8" { i64::from((code as u8).cast_signed()) } else { i64::from(code) }
             };
@@ -504,8 +503,12 @@ fn ones(body: &str) -> Vec<u64> {
 fn a_multiplication_happens_as_late_as_allowed() {
     assert_eq!(ones("FENCE WGMMA COMMIT WAIT 0;"), [21; 512]);
     // Accumulators before the wait are the old ones.
-    let early = (0..4).map(|i| format!("mov.b32 %old{i}, %d{i};\n")).collect::<String>();
-    let back = (0..4).map(|i| format!("mov.b32 %d{i}, %old{i};\n")).collect::<String>();
+    let moves = |to: &str, from: &str| {
+        let lines: Vec<String> = (0..4).map(|i| format!("mov.b32 %{to}{i}, %{from}{i};")).collect();
+        lines.join("\n")
+    };
+    let early = moves("old", "d");
+    let back = moves("d", "old");
     assert_eq!(ones(&format!("FENCE WGMMA COMMIT {early} WAIT 0; {back}")), [5; 512]);
     // A group that may stay in flight is not complete, nor is one that was not committed.
     assert_eq!(ones("FENCE WGMMA COMMIT WGMMA COMMIT WAIT 1;"), [21; 512]);
