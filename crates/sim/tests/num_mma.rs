@@ -233,6 +233,20 @@ fn all_captures() {
     }
 }
 
+/// 8-bit floats captured on an H100 by `wgmma`, which starts from zero.
+#[test]
+fn captures_of_wgmma() {
+    let folder = full().unwrap_or_else(committed).join("silicon/h100");
+    for name in ["e4m3", "e5m2"] {
+        let element = element_of_file(name);
+        let rule = Rule::of(TensorCore::Hopper, element, Accumulator::F32);
+        for (line, capture) in captures(&folder, name).iter().enumerate() {
+            let got = dot(&rule, (element, element), Accumulator::F32, &capture.row, &capture.column, 0);
+            assert_eq!(Some(got), capture.from_zero, "{name} line {}", line + 2);
+        }
+    }
+}
+
 /// Every constant of the rule is necessary: a small change to any of them disagrees with the hardware or with its model.
 #[test]
 fn every_changed_constant_fails() {
