@@ -49,6 +49,7 @@ const TITLES: &[(&str, &str)] = &[
     ("mma", "Matrix multiplication"),
     ("sparse", "Sparse matrix multiplication"),
     ("wmma", "Matrix multiplication (wmma)"),
+    ("wgmma", "Asynchronous matrix multiplication (wgmma)"),
     ("lanes", "Between the lanes of a warp"),
     ("sync", "Barriers and fences"),
     ("control", "Control flow and miscellaneous"),

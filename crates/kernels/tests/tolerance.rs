@@ -19,7 +19,7 @@ use warpproof_sim::num::Rounding;
 use warpproof_sim::num::approx::ex2_approx_f32;
 use warpproof_sim::num::convert::{cvt_f16_f32, cvt_f32_f16};
 use warpproof_sim::num::mma::rule::{Rule, dot};
-use warpproof_sim::num::mma::{Accumulator, Element};
+use warpproof_sim::num::mma::{Accumulator, Element, TensorCore};
 use warpproof_tolerance::error::Errors;
 use warpproof_tolerance::{Judgement, Tolerance};
 
@@ -70,7 +70,7 @@ fn chain(elements: Option<(Element, Element)>, a: &[u32], b: &[u32], c: f32) -> 
     let Some(elements) = elements else {
         return a.iter().zip(b).fold(c, |c, (a, b)| f32::from_bits(*a).mul_add(f32::from_bits(*b), c));
     };
-    let rule = Rule::of(elements.0, Accumulator::F32);
+    let rule = Rule::of(TensorCore::Ada, elements.0, Accumulator::F32);
     f32::from_bits(dot(&rule, elements, Accumulator::F32, a, b, c.to_bits()))
 }
 

@@ -117,6 +117,19 @@ pub struct BulkCopy {
     pub multicast: bool,
 }
 
+/// A warp's part of a `wgmma.mma_async`, when it is issued and when it is executed because the warp waits for it.
+#[derive(Clone, Copy, Debug)]
+pub struct MultiplyAsync<'a> {
+    /// The warp's number in the block.
+    pub warp: u32,
+    /// The `wgmma.mma_async` itself, also when it completes.
+    pub pc: u32,
+    /// The group it completes with: the warp's count of commits when it was issued.
+    pub group: u64,
+    /// Addresses in shared memory of the 16-byte pieces that it reads.
+    pub pieces: &'a [u32],
+}
+
 /// The mbarrier operation of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -304,6 +317,10 @@ pub trait Observer: Any + Send {
     fn bulk_signaled(&mut self, _copy: &BulkCopy, _completes: bool) {}
     /// When a block ends while a bulk copy that it issued in a group is in flight.
     fn bulk_left(&mut self, _copy: &BulkCopy) {}
+    /// When a warp issues an asynchronous multiplication.
+    fn multiply_issued(&mut self, _multiply: &MultiplyAsync<'_>) {}
+    /// When it is complete: its operands are read, and its accumulators written.
+    fn multiply_done(&mut self, _multiply: &MultiplyAsync<'_>) {}
     /// When a lane uses an mbarrier.
     fn mbarrier(&mut self, _mbarrier: &Mbarrier) {}
     /// When a call passes a value.

@@ -9,27 +9,17 @@
     clippy::cast_sign_loss,
     reason = "codes of numbers change width on purpose"
 )]
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a panic fails the test")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
-use std::path::{Path, PathBuf};
+#[path = "isa/vectors.rs"]
+mod vectors;
+
+use std::path::Path;
+use vectors::{Case, captures, cases_of, committed, full};
 use warpproof_sim::num::Rounding;
 use warpproof_sim::num::fp8::Fp8;
 use warpproof_sim::num::mma::rule::{Rule, dot};
-use warpproof_sim::num::mma::{self, Accumulator, BitOp, Element, IntElement};
-
-fn committed() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors")
-}
-
-fn full() -> Option<PathBuf> {
-    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/vectors");
-    let place = std::env::var_os("WARPPROOF_VECTORS").map_or_else(|| PathBuf::from(beside), PathBuf::from);
-    let found = place.join("mma-ada.jsonl").is_file();
-    if !found {
-        println!("no vectors in {}: only the committed subset is tested", place.display());
-    }
-    found.then_some(place)
-}
+use warpproof_sim::num::mma::{self, Accumulator, BitOp, Element, IntElement, TensorCore};
 
 fn element(name: &str) -> Element {
     match name {
@@ -46,51 +36,11 @@ fn fp8(name: &str) -> Fp8 {
     if name == "e4m3" { Fp8::E4m3 } else { Fp8::E5m2 }
 }
 
-struct Case {
-    op: String,
-    kind: String,
-    m: usize,
-    n: usize,
-    k: usize,
-    a: Vec<u64>,
-    b: Vec<u64>,
-    c: Vec<u64>,
-    d: Vec<u64>,
-}
-
 /// Whole matrices of two GPU generations, which share one rule.
 const MATRICES: [&str; 2] = ["mma-ada.jsonl", "mma-ampere.jsonl"];
 
 fn cases(folder: &Path) -> Vec<Case> {
     MATRICES.iter().flat_map(|file| cases_of(&folder.join(file))).collect()
-}
-
-fn cases_of(file: &Path) -> Vec<Case> {
-    let text = std::fs::read_to_string(file).unwrap();
-    text.lines()
-        .map(|line| {
-            let value: serde_json::Value = serde_json::from_str(line).unwrap();
-            let codes = |key: &str| -> Vec<u64> {
-                let hex = value[key].as_str().unwrap();
-                hex.split(' ').map(|code| u64::from_str_radix(code, 16).unwrap()).collect()
-            };
-            let op = value["op"].as_str().unwrap().to_owned();
-            let shape = op.split('.').next().unwrap();
-            let sizes: Vec<usize> =
-                shape.split(['m', 'n', 'k']).filter_map(|size| size.parse().ok()).collect();
-            Case {
-                kind: value["kind"].as_str().unwrap().to_owned(),
-                m: sizes[0],
-                n: sizes[1],
-                k: sizes[2],
-                a: codes("a"),
-                b: codes("b"),
-                c: codes("c"),
-                d: codes("d"),
-                op,
-            }
-        })
-        .collect()
 }
 
 /// A, B and C stored by column, as the tested functions require.
@@ -118,48 +68,49 @@ fn row_major<C: Copy + Into<u64>, const M: usize, const N: usize>(c: &[[C; M]; N
 }
 
 fn run(case: &Case) -> Vec<u64> {
+    let core = TensorCore::Ada;
     let names: Vec<&str> = case.op.split('.').collect();
     let [_, d_type, a_type, b_type, _] = names[..] else { panic!("{}", case.op) };
     let accumulator = if d_type == "f16" { Accumulator::F16 } else { Accumulator::F32 };
     match (a_type, case.k) {
         ("e4m3" | "e5m2", 32) => {
             let (a, b, mut c) = by_column::<u8, u32, 16, 8, 32>(case);
-            mma::fp8((fp8(a_type), fp8(b_type)), accumulator, &a, &b, &mut c);
+            mma::fp8(core, (fp8(a_type), fp8(b_type)), accumulator, &a, &b, &mut c);
             row_major(&c)
         }
         ("e4m3" | "e5m2", 16) => {
             let (a, b, mut c) = by_column::<u8, u32, 16, 8, 16>(case);
-            mma::fp8((fp8(a_type), fp8(b_type)), accumulator, &a, &b, &mut c);
+            mma::fp8(core, (fp8(a_type), fp8(b_type)), accumulator, &a, &b, &mut c);
             row_major(&c)
         }
         ("f16", 16) => {
             let (a, b, mut c) = by_column::<u16, u32, 16, 8, 16>(case);
-            mma::f16(accumulator, &a, &b, &mut c);
+            mma::f16(core, accumulator, &a, &b, &mut c);
             row_major(&c)
         }
         ("f16", 8) => {
             let (a, b, mut c) = by_column::<u16, u32, 16, 8, 8>(case);
-            mma::f16(accumulator, &a, &b, &mut c);
+            mma::f16(core, accumulator, &a, &b, &mut c);
             row_major(&c)
         }
         ("bf16", 16) => {
             let (a, b, mut c) = by_column::<u16, u32, 16, 8, 16>(case);
-            mma::bf16(&a, &b, &mut c);
+            mma::bf16(core, &a, &b, &mut c);
             row_major(&c)
         }
         ("bf16", 8) => {
             let (a, b, mut c) = by_column::<u16, u32, 16, 8, 8>(case);
-            mma::bf16(&a, &b, &mut c);
+            mma::bf16(core, &a, &b, &mut c);
             row_major(&c)
         }
         ("tf32", 8) => {
             let (a, b, mut c) = by_column::<u32, u32, 16, 8, 8>(case);
-            mma::tf32(&a, &b, &mut c);
+            mma::tf32(core, &a, &b, &mut c);
             row_major(&c)
         }
         ("tf32", 4) => {
             let (a, b, mut c) = by_column::<u32, u32, 16, 8, 4>(case);
-            mma::tf32(&a, &b, &mut c);
+            mma::tf32(core, &a, &b, &mut c);
             row_major(&c)
         }
         ("f64", 4) => {
@@ -194,51 +145,6 @@ fn all_matrices() {
     }
 }
 
-/// One captured dot product.
-struct Capture {
-    row: Vec<u32>,
-    column: Vec<u32>,
-    c: u32,
-    /// The type of the accumulator, and the f32 code of the result.
-    results: Vec<(Accumulator, u32)>,
-}
-
-fn captures(folder: &Path, name: &str) -> Vec<Capture> {
-    let text = std::fs::read_to_string(folder.join(name).with_extension("txt")).unwrap();
-    let mut lines = text.lines();
-    let heads: Vec<&str> = lines.next().unwrap().trim_start_matches("# ").split(' ').collect();
-    let digits = match name {
-        "e4m3" | "e5m2" => 2,
-        "tf32" => 8,
-        _ => 4,
-    };
-    lines
-        .map(|line| {
-            let fields: Vec<&str> = line.split(' ').collect();
-            let codes = |text: &str| -> Vec<u32> {
-                text.as_bytes()
-                    .chunks(digits)
-                    .map(|code| u32::from_str_radix(std::str::from_utf8(code).unwrap(), 16).unwrap())
-                    .collect()
-            };
-            let results = heads[3..]
-                .iter()
-                .zip(&fields[3..])
-                .map(|(head, code)| {
-                    let kind = if head.starts_with("d_f16") { Accumulator::F16 } else { Accumulator::F32 };
-                    (kind, u32::from_str_radix(code, 16).unwrap())
-                })
-                .collect();
-            Capture {
-                row: codes(fields[0]),
-                column: codes(fields[1]),
-                c: u32::from_str_radix(fields[2], 16).unwrap(),
-                results,
-            }
-        })
-        .collect()
-}
-
 fn element_of_file(name: &str) -> Element {
     element(if name == "fp16" { "f16" } else { name })
 }
@@ -260,13 +166,14 @@ fn as_f32(accumulator: Accumulator, d: u32) -> u32 {
 
 /// One output computed by the function over whole matrices: its rows are 16 captures, and its column is one of them.
 fn one_output(element: Element, accumulator: Accumulator, row: &[u32], column: &[u32], c: u32) -> u32 {
+    let core = TensorCore::Ada;
     match element {
         Element::E4m3 | Element::E5m2 => {
             let format = if element == Element::E4m3 { Fp8::E4m3 } else { Fp8::E5m2 };
             let a: [[u8; 2]; 32] = std::array::from_fn(|k| [row[k] as u8; 2]);
             let b: [[u8; 32]; 1] = [std::array::from_fn(|k| column[k] as u8)];
             let mut d = [[c; 2]];
-            mma::fp8((format, format), accumulator, &a, &b, &mut d);
+            mma::fp8(core, (format, format), accumulator, &a, &b, &mut d);
             d[0][1]
         }
         Element::F16 | Element::Bf16 => {
@@ -274,9 +181,9 @@ fn one_output(element: Element, accumulator: Accumulator, row: &[u32], column: &
             let b: [[u16; 8]; 1] = [std::array::from_fn(|k| column[k] as u16)];
             let mut d = [[c; 2]];
             if element == Element::F16 {
-                mma::f16(accumulator, &a, &b, &mut d);
+                mma::f16(core, accumulator, &a, &b, &mut d);
             } else {
-                mma::bf16(&a, &b, &mut d);
+                mma::bf16(core, &a, &b, &mut d);
             }
             d[0][0]
         }
@@ -284,7 +191,7 @@ fn one_output(element: Element, accumulator: Accumulator, row: &[u32], column: &
             let a: [[u32; 2]; 4] = std::array::from_fn(|k| [row[k]; 2]);
             let b: [[u32; 4]; 1] = [std::array::from_fn(|k| column[k])];
             let mut d = [[c; 2]];
-            mma::tf32(&a, &b, &mut d);
+            mma::tf32(core, &a, &b, &mut d);
             d[0][1]
         }
     }
@@ -326,9 +233,24 @@ fn all_captures() {
     }
 }
 
+/// 8-bit floats captured on an H100 by `wgmma`, which starts from zero.
+#[test]
+fn captures_of_wgmma() {
+    let folder = full().unwrap_or_else(committed).join("silicon/h100");
+    for name in ["e4m3", "e5m2"] {
+        let element = element_of_file(name);
+        let rule = Rule::of(TensorCore::Hopper, element, Accumulator::F32);
+        for (line, capture) in captures(&folder, name).iter().enumerate() {
+            let got = dot(&rule, (element, element), Accumulator::F32, &capture.row, &capture.column, 0);
+            assert_eq!(Some(got), capture.from_zero, "{name} line {}", line + 2);
+        }
+    }
+}
+
 /// Every constant of the rule is necessary: a small change to any of them disagrees with the hardware or with its model.
 #[test]
 fn every_changed_constant_fails() {
+    let core = TensorCore::Ada;
     let folder = full().unwrap_or_else(committed);
     let cases = cases(&folder);
     let mut tried = 0;
@@ -340,7 +262,7 @@ fn every_changed_constant_fails() {
             if !rows().any(|(_, r)| r.0 == accumulator) {
                 continue;
             }
-            let right = Rule::of(element, accumulator);
+            let right = Rule::of(core, element, accumulator);
             let mismatches = |rule: &Rule| {
                 let on_hardware = rows()
                     .filter(|(_, r)| r.0 == accumulator)
@@ -448,6 +370,7 @@ fn vectors_agree_with_the_rule() {
             }
         };
         let special = round % 5 == 0;
+        let core = [TensorCore::Ada, TensorCore::Hopper, TensorCore::RtxBlackwell][round as usize % 3];
         for accumulator in [Accumulator::F32, Accumulator::F16] {
             let c_bits = if accumulator == Accumulator::F32 { 32 } else { 16 };
             let c: [[u32; 16]; 2] = std::array::from_fn(|_| std::array::from_fn(|_| code(c_bits, special)));
@@ -463,25 +386,25 @@ fn vectors_agree_with_the_rule() {
                     std::array::from_fn(|_| std::array::from_fn(|_| code(8, special) as u8));
                 let kinds = (fp8_element(formats.0), fp8_element(formats.1));
                 let mut d = c;
-                mma::fp8(formats, accumulator, &a, &b, &mut d);
-                compare(kinds, accumulator, &a, &b, &c, &d);
+                mma::fp8(core, formats, accumulator, &a, &b, &mut d);
+                compare(core, kinds, accumulator, &a, &b, &c, &d);
             }
             let a: [[u16; 16]; 16] =
                 std::array::from_fn(|_| std::array::from_fn(|_| code(16, special) as u16));
             let b: [[u16; 16]; 2] =
                 std::array::from_fn(|_| std::array::from_fn(|_| code(16, special) as u16));
             let mut d = c;
-            mma::f16(accumulator, &a, &b, &mut d);
-            compare((Element::F16, Element::F16), accumulator, &a, &b, &c, &d);
+            mma::f16(core, accumulator, &a, &b, &mut d);
+            compare(core, (Element::F16, Element::F16), accumulator, &a, &b, &c, &d);
             if accumulator == Accumulator::F32 {
                 let mut d = c;
-                mma::bf16(&a, &b, &mut d);
-                compare((Element::Bf16, Element::Bf16), accumulator, &a, &b, &c, &d);
+                mma::bf16(core, &a, &b, &mut d);
+                compare(core, (Element::Bf16, Element::Bf16), accumulator, &a, &b, &c, &d);
                 let a: [[u32; 16]; 8] = std::array::from_fn(|_| std::array::from_fn(|_| code(32, special)));
                 let b: [[u32; 8]; 2] = std::array::from_fn(|_| std::array::from_fn(|_| code(32, special)));
                 let mut d = c;
-                mma::tf32(&a, &b, &mut d);
-                compare((Element::Tf32, Element::Tf32), accumulator, &a, &b, &c, &d);
+                mma::tf32(core, &a, &b, &mut d);
+                compare(core, (Element::Tf32, Element::Tf32), accumulator, &a, &b, &c, &d);
             }
         }
     }
@@ -492,6 +415,7 @@ fn fp8_element(format: Fp8) -> Element {
 }
 
 fn compare<T: Copy + Into<u32>, const M: usize, const N: usize, const K: usize>(
+    core: TensorCore,
     elements: (Element, Element),
     accumulator: Accumulator,
     a: &[[T; M]; K],
@@ -499,7 +423,7 @@ fn compare<T: Copy + Into<u32>, const M: usize, const N: usize, const K: usize>(
     c: &[[u32; M]; N],
     d: &[[u32; M]; N],
 ) {
-    let rule = Rule::of(elements.0, accumulator);
+    let rule = Rule::of(core, elements.0, accumulator);
     for n in 0..N {
         for m in 0..M {
             let row: [u32; K] = std::array::from_fn(|k| a[k][m].into());

@@ -204,7 +204,9 @@ fn of_class(class: &str) -> Option<&'static Documented> {
         "barrier" => &DIVERGENT,
         "deadlock" => &DEADLOCK_OTHER,
         "unwritten" => &UNUSED,
-        "provenance" | "modified-input" | "order" | "machine-dependent" => &NOTHING,
+        "provenance" | "modified-input" | "order" | "machine-dependent" | "async-multiply" | "proxy" => {
+            &NOTHING
+        }
         "trap" => &EXCEPTION,
         _ => return None,
     })

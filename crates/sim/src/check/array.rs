@@ -206,6 +206,10 @@ fn computes(op: &Op) -> bool {
         | Op::LoadTile(_)
         | Op::StoreTile(_)
         | Op::Multiply(_)
+        | Op::MultiplyAsync(_)
+        | Op::MultiplyFence
+        | Op::MultiplyCommit
+        | Op::MultiplyWait(_)
         | Op::Branch
         | Op::BranchTable
         | Op::Call(_)

@@ -11,7 +11,9 @@ use super::fragment::Provenance;
 use super::global::{GlobalRace, Pages, Together};
 use super::init::Init;
 use super::lanes::Lanes;
+use super::multiply::Multiplies;
 use super::output::{self, Outputs, Stores};
+use super::proxy::Proxy;
 use super::race::SharedRace;
 use super::raw::RawFindings;
 use super::settings::Check;
@@ -19,9 +21,12 @@ use super::site::Kind;
 use super::taint::Taint;
 use super::touched;
 use crate::isa::Op;
-use crate::machine::{Access, CLUSTER_BARRIER, Row, at, lanes_of, used_pieces};
+use crate::isa::op::Fence;
+use crate::machine::{Access, AccessKind, CLUSTER_BARRIER, Row, at, lanes_of, used_pieces};
 use crate::memory::Space;
-use crate::observe::{Arrival, AsyncCopy, BulkCopy, Exchange, Issue, Mbarrier, Moved, Observer};
+use crate::observe::{
+    Arrival, AsyncCopy, BulkCopy, Exchange, Issue, Mbarrier, Moved, MultiplyAsync, Observer,
+};
 use std::sync::{Arc, Mutex};
 
 /// The observer of one block.
@@ -52,6 +57,8 @@ struct Races {
     shared: Held,
     global: GlobalRace,
     copies: Copies,
+    /// The tensor core and the async proxy, if the kernel has asynchronous multiplications.
+    multiplies: Option<(Multiplies, Proxy)>,
 }
 
 /// The results of a block's observer.
@@ -81,6 +88,9 @@ impl Checker {
             shared: clusters.of(&context, block),
             global: GlobalRace::new(&context, together),
             copies: Copies::default(),
+            multiplies: context.multiplies.as_ref().filter(|_| !muted).map(|_| {
+                (Multiplies::new(context.shared), Proxy::new(context.shared, context.block_threads()))
+            }),
         });
         let facts = context.facts.as_ref();
         let init = facts
@@ -155,6 +165,42 @@ impl Checker {
     }
 }
 
+impl Checker {
+    /// A multiplication may read its operands from its issue until the warp has waited for it; the reads count as the warp's,
+    /// at both times.
+    fn read_operands(&mut self, multiply: &MultiplyAsync<'_>) {
+        let Checker { context, order, fences, raw_findings, muted, race: Some(race), .. } = self else {
+            return;
+        };
+        let rank = at(self.rank);
+        let mut dropped = RawFindings::default();
+        let findings = if *muted { &mut dropped } else { raw_findings };
+        for pieces in multiply.pieces.chunks(32) {
+            let addresses =
+                Row(std::array::from_fn(|lane| u64::from(pieces.get(lane).copied().unwrap_or(0))));
+            let access = Access {
+                block: self.block,
+                warp: multiply.warp,
+                pc: multiply.pc,
+                space: Space::Shared,
+                kind: AccessKind::Read,
+                addresses: &addresses,
+                bytes: 16,
+                lanes: u32::MAX >> (32 - pieces.len()),
+                unchanged: 0,
+                words: &[],
+                deferred: false,
+                used: u32::MAX,
+            };
+            race.shared.with(|cluster| {
+                if let Some(window) = cluster.windows.get_mut(rank) {
+                    window.access(context, order, fences, findings, &race.copies, &access);
+                }
+            });
+        }
+    }
+}
+
 impl Observer for Checker {
     fn issue(&mut self, issue: &Issue<'_>) {
         self.values(issue);
@@ -169,6 +215,12 @@ impl Observer for Checker {
         }
         if let Some(race) = &mut self.race {
             race.global.issue(&self.context, issue);
+            if let Some((multiplies, proxy)) = &mut race.multiplies {
+                multiplies.issue(&self.context, self.block, &mut self.raw_findings, issue);
+                if let Op::Fence(Fence::Proxy { shared: true }) = self.context.program.op(issue.pc) {
+                    proxy.fence(issue.warp, issue.exec);
+                }
+            }
         }
         match self.context.sites.get(issue.pc).kind {
             Kind::Fence(scope, sequential) => {
@@ -231,9 +283,13 @@ impl Observer for Checker {
             }
         }
         if let (Some(race), false) = (race, access.deferred) {
-            let Races { shared, global, copies } = race;
+            let Races { shared, global, copies, multiplies } = race;
             let mut dropped = RawFindings::default();
             let findings = if *muted { &mut dropped } else { raw_findings };
+            if let (Some((multiplies, proxy)), Space::Shared) = (multiplies, access.space) {
+                multiplies.access(context, findings, access);
+                proxy.access(access);
+            }
             by_use(access, |access| match access.space {
                 Space::Shared => shared.with(|cluster| {
                     if let Some(window) = cluster.windows.get_mut(rank) {
@@ -306,6 +362,9 @@ impl Observer for Checker {
             }
             return;
         }
+        if let Some((_, proxy)) = self.race.as_mut().and_then(|race| race.multiplies.as_mut()) {
+            proxy.synchronized();
+        }
         let waiting = self.order.complete(id);
         self.fences.complete(id, waiting.as_deref());
         if let Some(init) = &mut self.init {
@@ -317,6 +376,9 @@ impl Observer for Checker {
     }
 
     fn converge(&mut self, warp: u32, lanes: u32) {
+        if let Some((_, proxy)) = self.race.as_mut().and_then(|race| race.multiplies.as_mut()) {
+            proxy.synchronized();
+        }
         self.order.converge(warp, lanes);
         self.fences.converge(warp, lanes);
         if let Some(check) = &mut self.lanes {
@@ -362,6 +424,9 @@ impl Observer for Checker {
             });
             race.global.copy_issued(context, order, findings, *block, copy);
             race.copies.issued(copy);
+            if let Some((multiplies, _)) = &race.multiplies {
+                multiplies.copy_issued(context, *block, findings, copy);
+            }
         }
     }
 
@@ -378,6 +443,9 @@ impl Observer for Checker {
             });
             race.global.copy_done(copy);
             race.copies.done(copy);
+            if let Some((_, proxy)) = &mut race.multiplies {
+                proxy.copied(copy);
+            }
         }
     }
 
@@ -418,6 +486,21 @@ impl Observer for Checker {
         }
     }
 
+    fn multiply_issued(&mut self, multiply: &MultiplyAsync<'_>) {
+        if let Some((multiplies, proxy)) = self.race.as_mut().and_then(|race| race.multiplies.as_mut()) {
+            multiplies.issued(multiply);
+            proxy.read(&self.context, self.block, &mut self.raw_findings, multiply);
+        }
+        self.read_operands(multiply);
+    }
+
+    fn multiply_done(&mut self, multiply: &MultiplyAsync<'_>) {
+        if let Some((multiplies, _)) = self.race.as_mut().and_then(|race| race.multiplies.as_mut()) {
+            multiplies.done(multiply);
+        }
+        self.read_operands(multiply);
+    }
+
     fn mbarrier(&mut self, mbarrier: &Mbarrier) {
         if let Some(log) = &self.log {
             log.mbarrier(self.block, mbarrier);
@@ -428,6 +511,9 @@ impl Observer for Checker {
                     window.mbarrier(&mut self.order, mbarrier);
                 }
             });
+            if let Some((_, proxy)) = &mut race.multiplies {
+                proxy.synchronized();
+            }
         }
     }
 

@@ -13,6 +13,10 @@ pub enum Class {
     GlobalRace,
     /// Bytes accessed while an asynchronous copy from or to them is in flight.
     AsyncCopy,
+    /// Registers or operands of an asynchronous multiplication used while it is in flight, or not ordered before it.
+    AsyncMultiply,
+    /// Memory written through the generic proxy and read through the async proxy without a fence between them.
+    Proxy,
     /// An mbarrier used before its initialization, or with a wrong count or phase.
     Mbarrier,
     /// An out-of-bounds access: to unallocated memory, or to memory of another array.
@@ -43,10 +47,12 @@ pub enum Class {
 
 impl Class {
     /// Every class, in the order of the book.
-    pub const ALL: [Class; 16] = [
+    pub const ALL: [Class; 18] = [
         Class::SharedRace,
         Class::GlobalRace,
         Class::AsyncCopy,
+        Class::AsyncMultiply,
+        Class::Proxy,
         Class::Mbarrier,
         Class::Bounds,
         Class::Alignment,
@@ -68,6 +74,8 @@ impl Class {
             Class::SharedRace => "shared-race",
             Class::GlobalRace => "global-race",
             Class::AsyncCopy => "async-copy",
+            Class::AsyncMultiply => "async-multiply",
+            Class::Proxy => "proxy",
             Class::Mbarrier => "mbarrier",
             Class::Bounds => "bounds",
             Class::Alignment => "alignment",
@@ -124,6 +132,16 @@ impl Class {
                 "Bytes are accessed while an asynchronous copy of them is in flight.",
                 "The bytes of a cp.async are visible to the thread that waited for its group, and to other threads after a barrier \
              that follows the wait. Wait for the right group, then synchronize.",
+            ),
+            Class::AsyncMultiply => (
+                "Registers or operands of wgmma are used while it is in flight, or are not ordered before it.",
+                "Accumulators, registers of A and operands in shared memory belong to the tensor core from wgmma.mma_async until a \
+             wgmma.wait_group that covers it. Before it, a wgmma.fence must follow the last use of its registers.",
+            ),
+            Class::Proxy => (
+                "Shared memory is written by threads and read by the async proxy without a proxy fence.",
+                "wgmma reads shared memory through the async proxy, which a barrier does not order with the writes of threads. \
+             Execute fence.proxy.async after the writes, then synchronize.",
             ),
             Class::Mbarrier => (
                 "An mbarrier is used before it is initialized, or with a wrong count or phase.",

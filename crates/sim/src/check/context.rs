@@ -5,6 +5,7 @@ use super::facts::{Facts, Flow};
 use super::finding::{Finding, Label, Thread};
 use super::fragment::Fragments;
 use super::fused::Replicated;
+use super::multiply;
 use super::passing::dominates;
 use super::raw::Raw;
 use super::settings::{BufferRole, Check, Role, Settings};
@@ -48,6 +49,8 @@ pub(crate) struct Context {
     pub facts: Option<Facts>,
     /// Where machine-dependent values enter, if that is checked.
     pub entrances: Option<Entrances>,
+    /// The registers of asynchronous multiplications, if the kernel has any and they are checked.
+    pub multiplies: Option<multiply::Registers>,
 }
 
 /// Set in the number that stands for an asynchronous agent in place of a block; the lowest four bits are the rank of the block

@@ -419,6 +419,7 @@ impl Reader<'_> {
             | Op::SurfaceLoad(_)
             | Op::SurfaceStore(_)
             | Op::SurfaceReduce(_)
+            | Op::MultiplyAsync(_)
             | Op::Parameter
             | Op::Refused => Rule::Fresh,
             Op::Vote { sync: false, .. } => Rule::VoteHere,
@@ -447,6 +448,9 @@ impl Reader<'_> {
             | Op::ActiveMask
             | Op::TransposeMatrix
             | Op::Multiply(_)
+            | Op::MultiplyFence
+            | Op::MultiplyCommit
+            | Op::MultiplyWait(_)
             | Op::Branch
             | Op::BranchTable
             | Op::Exit
@@ -532,6 +536,12 @@ impl Reader<'_> {
                 self.reads.iter().filter_map(used).collect()
             }
             Op::Multiply(_) => every(Use::Matrix),
+            // Whether the accumulators are read, `scale-d` decides when it is executed.
+            Op::MultiplyAsync(_) => {
+                let updated = &self.program.metas[self.pc].writes;
+                let read = self.reads.iter().filter(|row| !updated.contains(row));
+                read.map(|row| (numbered(row), Use::Matrix, u32::MAX)).collect()
+            }
             Op::LoadTile(_) | Op::Texture(_) | Op::SurfaceLoad(_) | Op::ImageQuery => every(Use::Address),
             Op::SurfaceStore(surface) | Op::SurfaceReduce(surface) => {
                 // The handle, the coordinates, and then the data.
@@ -583,6 +593,9 @@ impl Reader<'_> {
             | Op::SetRegisters
             | Op::Stack(_)
             | Op::Parameter
+            | Op::MultiplyFence
+            | Op::MultiplyCommit
+            | Op::MultiplyWait(_)
             | Op::Refused => Vec::new(),
         }
     }

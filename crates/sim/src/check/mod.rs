@@ -23,8 +23,10 @@ mod init;
 mod lanes;
 mod mbarrier;
 mod mispaired;
+mod multiply;
 mod output;
 mod passing;
+mod proxy;
 mod race;
 mod raw;
 mod schedules;
@@ -187,6 +189,10 @@ impl Device {
             flow,
             facts,
             entrances,
+            multiplies: settings
+                .has(Check::Race)
+                .then(|| multiply::Registers::of(&launch.program()))
+                .flatten(),
         });
         let talk = launch.program().communication != Communication::None || clustered;
         let clusters = Clusters::default();

@@ -247,7 +247,7 @@ impl Site {
             (.., Some(Memory { kind: MemoryKind::Mbarrier, .. })) => Kind::Mbarrier,
             (.., Some(Memory { read_only: true, .. })) => Kind::ReadOnly,
             (
-                Some(Fence::Proxy) | None,
+                Some(Fence::Proxy { .. }) | None,
                 Copies::None | Copies::Arrive | Copies::BulkCommit | Copies::BulkWait,
                 _,
             ) => Kind::Other,

@@ -153,6 +153,10 @@ fn flow(op: &Op) -> Flow {
 
 /// The shape and types of a matrix product, such as `m16n8k32.f32.e4m3.e4m3.f32`; `None` for anything else.
 pub(crate) fn tensor(op: &Op) -> Option<String> {
+    if let Op::MultiplyAsync(product) = op {
+        let ([m, n, k], [d, a, b]) = (product.shape, product.elements.map(Element::name));
+        return Some(format!("m{m}n{n}k{k}.{d}.{a}.{b}"));
+    }
     let Op::Multiply(product) = op else { return None };
     let [m, n, k] = product.shape;
     let mut words = match product.sparse {
@@ -187,6 +191,8 @@ pub fn multiply_adds(shape: &str) -> u64 {
     };
     let product = || {
         let (m, rest) = extent('m', shape)?;
+        // Four warps share the 64 rows of `wgmma`.
+        let m = if m == 64 { 16 } else { m };
         let shape = shape.get(rest..)?;
         let (n, rest) = extent('n', shape)?;
         let (k, _) = extent('k', shape.get(rest..)?)?;

@@ -2,12 +2,15 @@
 
 pub(super) mod sparse;
 
-use super::tile::{Code, Nibble, a_registers, b_registers, gather_a, gather_b, gather_c, scatter_c};
+use super::tile::{
+    Code, Nibble, a_registers, b_registers, gather_a, gather_b, gather_c, place_a, place_b, place_c,
+    scatter_c,
+};
 use super::{Args, Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind;
 use crate::machine::{Flow, LANES, Row, Type, Warp, Width, at};
 use crate::num::fp8::Fp8;
-use crate::num::mma::{self, Accumulator, BitOp, IntElement};
+use crate::num::mma::{self, Accumulator, BitOp, IntElement, TensorCore};
 use crate::num::round::Rounding;
 use crate::simd::Simd;
 
@@ -98,6 +101,13 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         since: (7, 0, 80),
         bind: bind!(f64),
     },
+    Definition {
+        form: "mma.sync{.aligned}.shape.row.col.f64.f64.f64.f64{.rnd} d, a, b, c; .shape = .m16n8k4 .m16n8k8 .m16n8k16; .rnd = .rn .rz .rm .rp",
+        manual: MANUAL,
+        unit: Unit::Tensor,
+        since: (7, 8, 90),
+        bind: bind!(f64),
+    },
 ];
 
 /// The operands of an `mma` in 32-bit registers: D, A, B, C.
@@ -186,51 +196,89 @@ fn low16(word: u32) -> u16 {
     word as u16
 }
 
-fn f16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
-    let (c, d, accumulator) = accumulators(spec);
-    Ok(match spec.get("shape") {
-        Some("m16n8k8") => {
-            multiply::<I, u16, 16, 8, 8>((c, d), None, move |a, b, m| mma::f16(accumulator, a, b, m))
+/// An expression with the tensor core of the module's target as a constant, so that the constants of its rule are known at
+/// compile time. The rules for 16-bit and wider elements are the same since Hopper.
+macro_rules! on_core {
+    ($spec:expr, $core:ident => $body:expr) => {
+        match TensorCore::of($spec.sm) {
+            TensorCore::Ada => {
+                const $core: TensorCore = TensorCore::Ada;
+                $body
+            }
+            TensorCore::Hopper | TensorCore::RtxBlackwell => {
+                const $core: TensorCore = TensorCore::Hopper;
+                $body
+            }
         }
-        _ => multiply::<I, u16, 16, 8, 16>((c, d), None, move |a, b, m| mma::f16(accumulator, a, b, m)),
+    };
+}
+pub(super) use on_core;
+
+fn f16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    let (c, d, acc) = accumulators(spec);
+    Ok(match spec.get("shape") {
+        Some("m16n8k8") => on_core!(spec, CORE => {
+            multiply::<I, u16, 16, 8, 8>((c, d), None, move |a, b, m| mma::f16(CORE, acc, a, b, m))
+        }),
+        _ => on_core!(spec, CORE => {
+            multiply::<I, u16, 16, 8, 16>((c, d), None, move |a, b, m| mma::f16(CORE, acc, a, b, m))
+        }),
     })
 }
 
 fn bf16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match spec.get("shape") {
-        Some("m16n8k8") => multiply::<I, u16, 16, 8, 8>((false, false), None, mma::bf16),
-        _ => multiply::<I, u16, 16, 8, 16>((false, false), None, mma::bf16),
+        Some("m16n8k8") => on_core!(spec, CORE => {
+            multiply::<I, u16, 16, 8, 8>((false, false), None, |a, b, m| mma::bf16(CORE, a, b, m))
+        }),
+        _ => on_core!(spec, CORE => {
+            multiply::<I, u16, 16, 8, 16>((false, false), None, |a, b, m| mma::bf16(CORE, a, b, m))
+        }),
     })
 }
 
 fn tf32<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(match spec.get("shape") {
-        Some("m16n8k4") => multiply::<I, u32, 16, 8, 4>((false, false), None, mma::tf32),
-        _ => multiply::<I, u32, 16, 8, 8>((false, false), None, mma::tf32),
+        Some("m16n8k4") => on_core!(spec, CORE => {
+            multiply::<I, u32, 16, 8, 4>((false, false), None, |a, b, m| mma::tf32(CORE, a, b, m))
+        }),
+        _ => on_core!(spec, CORE => {
+            multiply::<I, u32, 16, 8, 8>((false, false), None, |a, b, m| mma::tf32(CORE, a, b, m))
+        }),
     })
 }
 
-fn fp8_format(name: Option<&str>) -> Fp8 {
+pub(super) fn fp8_format(name: Option<&str>) -> Fp8 {
     if name == Some("e5m2") { Fp8::E5m2 } else { Fp8::E4m3 }
 }
 
 fn fp8<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
-    let (c, d, accumulator) = accumulators(spec);
+    let (c, d, acc) = accumulators(spec);
     let formats = (fp8_format(spec.get("atype")), fp8_format(spec.get("btype")));
     let small = spec.get("shape") == Some("m16n8k16");
+    let core = TensorCore::of(spec.sm);
+    if core == TensorCore::Hopper {
+        return Ok(if small {
+            multiply::<I, u8, 16, 8, 16>((c, d), None, move |a, b, m| {
+                mma::fp8_by_f16::<16, 8, 16, 8>(formats, acc, a, b, m);
+            })
+        } else {
+            multiply::<I, u8, 16, 8, 32>((c, d), None, move |a, b, m| {
+                mma::fp8_by_f16::<16, 8, 32, 16>(formats, acc, a, b, m);
+            })
+        });
+    }
     // The common pair of types has its own routine, in which the formats are constants.
-    Ok(match (formats, accumulator, small) {
-        ((Fp8::E4m3, Fp8::E4m3), Accumulator::F32, false) => {
+    Ok(match (formats, acc, small) {
+        ((Fp8::E4m3, Fp8::E4m3), Accumulator::F32, false) if core == TensorCore::Ada => {
             multiply::<I, u8, 16, 8, 32>((c, d), None, |a, b, m| {
-                mma::fp8((Fp8::E4m3, Fp8::E4m3), Accumulator::F32, a, b, m);
+                mma::fp8(TensorCore::Ada, (Fp8::E4m3, Fp8::E4m3), Accumulator::F32, a, b, m);
             })
         }
         (_, _, true) => {
-            multiply::<I, u8, 16, 8, 16>((c, d), None, move |a, b, m| mma::fp8(formats, accumulator, a, b, m))
+            multiply::<I, u8, 16, 8, 16>((c, d), None, move |a, b, m| mma::fp8(core, formats, acc, a, b, m))
         }
-        _ => {
-            multiply::<I, u8, 16, 8, 32>((c, d), None, move |a, b, m| mma::fp8(formats, accumulator, a, b, m))
-        }
+        _ => multiply::<I, u8, 16, 8, 32>((c, d), None, move |a, b, m| mma::fp8(core, formats, acc, a, b, m)),
     })
 }
 
@@ -305,30 +353,44 @@ pub(super) fn rounding(spec: &Spec<'_>) -> Rounding {
 }
 
 /// f64 fragments: one element per lane and register, laid out like 32-bit elements.
-pub(super) fn multiply_f64<I: Simd>(rounding: Rounding) -> Bound {
+pub(super) fn multiply_f64<I: Simd, const M: usize, const K: usize>(rounding: Rounding) -> Bound {
     let wide = |n: usize| Slot::SrcVec(vec![Type::F64; n]);
-    Bound::new([Slot::DstVec(vec![Width::W64; 2]), wide(1), wide(1), wide(2)], move |w, args| {
+    let counts = Counts { d: M / 4, a: a_registers::<u32>(M, K), b: b_registers::<u32>(8, K) };
+    let slots = [Slot::DstVec(vec![Width::W64; M / 4]), wide(counts.a), wide(counts.b), wide(M / 4)];
+    Bound::new(slots, move |w, args| {
         if !w.gather_warp() {
             return Flow::Wait;
         }
+        let (d_rows, a_rows, b_rows, c_rows) = counts.split(args);
         I::vectorize(|| {
-            let row = |i: usize| w.state.regs.w64[at(args.all[i])];
-            let (ra, rb, rc) = (row(2), row(3), [row(4), row(5)]);
-            let (mut a, mut b, mut c) = ([[0; 8]; 4], [[0; 4]; 8], [[0; 8]; 8]);
-            for lane in 0..LANES {
-                let (g, t) = (lane / 4, lane % 4);
-                a[t][g] = ra.0[lane];
-                b[g][t] = rb.0[lane];
-                c[2 * t][g] = rc[0].0[lane];
-                c[2 * t + 1][g] = rc[1].0[lane];
+            let row = |row: u32| w.state.regs.w64[at(row)].0;
+            let (mut a, mut b, mut c) = ([[0; M]; K], [[0; K]; 8], [[0; M]; 8]);
+            for (i, values) in a_rows.iter().map(|register| row(*register)).enumerate() {
+                for (lane, value) in values.into_iter().enumerate() {
+                    let (m, k) = place_a::<u32>(M, K, i, lane);
+                    a[k][m] = value;
+                }
+            }
+            for (i, values) in b_rows.iter().map(|register| row(*register)).enumerate() {
+                for (lane, value) in values.into_iter().enumerate() {
+                    let (k, n) = place_b::<u32>(K, i, lane);
+                    b[n][k] = value;
+                }
+            }
+            for (i, values) in c_rows.iter().map(|register| row(*register)).enumerate() {
+                for (lane, value) in values.into_iter().enumerate() {
+                    let (m, n) = place_c(M, 8, i, lane);
+                    c[n][m] = value;
+                }
             }
             mma::f64(rounding, &a, &b, &mut c);
-            for i in 0..2 {
+            for (i, register) in d_rows.iter().enumerate() {
                 let mut d = Row([0; LANES]);
-                for lane in 0..LANES {
-                    d.0[lane] = c[2 * (lane % 4) + i][lane / 4];
+                for (lane, out) in d.0.iter_mut().enumerate() {
+                    let (m, n) = place_c(M, 8, i, lane);
+                    *out = c[n][m];
                 }
-                super::map::merge(&mut w.state.regs.w64[at(args.all[i])], &d, w.exec);
+                super::map::merge(&mut w.state.regs.w64[at(*register)], &d, w.exec);
             }
         });
         Flow::Next
@@ -336,11 +398,24 @@ pub(super) fn multiply_f64<I: Simd>(rounding: Rounding) -> Bound {
 }
 
 fn f64<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
-    Ok(multiply_f64::<I>(rounding(spec)))
+    let rounding = rounding(spec);
+    Ok(match spec.get("shape") {
+        Some("m16n8k4") => multiply_f64::<I, 16, 4>(rounding),
+        Some("m16n8k8") => multiply_f64::<I, 16, 8>(rounding),
+        Some("m16n8k16") => multiply_f64::<I, 16, 16>(rounding),
+        _ => multiply_f64::<I, 8, 4>(rounding),
+    })
 }
 
 /// m8n8k4 in f16: four multiplications, each by a pair of quads (lanes 4q to 4q+3 and 16+4q to 16+4q+3).
 fn quad_pairs<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    if TensorCore::of(spec.sm) != TensorCore::Ada {
+        let sentence = format!(
+            "sm_{} has no unit for m8n8k4 of f16, and the order in which its products are added",
+            spec.sm
+        );
+        return Err(Refusal::Gap(format!("{sentence} is not known; m8n8k4 is supported up to sm_89")));
+    }
     let (c_packed, d_packed, accumulator) = accumulators(spec);
     let a_row = spec.get("alayout") == Some("row");
     let b_row = spec.get("blayout") == Some("row");
@@ -376,7 +451,7 @@ fn quad_pairs<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             }
             I::vectorize(|| {
                 convert_c(&mut c, c_packed, accumulator);
-                mma::f16(accumulator, &a, &b, &mut c);
+                mma::f16(TensorCore::Ada, accumulator, &a, &b, &mut c);
             });
             for (high, t, lane) in lanes() {
                 for i in 0..8 {

@@ -35,6 +35,7 @@ mod sync;
 mod texture;
 pub(crate) mod tile;
 mod video;
+mod wgmma;
 mod wmma;
 
 pub use form::{Form, Modifiers};
@@ -166,6 +167,8 @@ pub enum Slot {
     DstVec(Vec<Width>),
     /// A source of several registers.
     SrcVec(Vec<Type>),
+    /// Several registers that are a source and a result: accumulators.
+    UpdateVec(Vec<Width>),
     /// Two results, `a|b`; the second is a predicate. With a single operand, the second result goes to a row that is
     /// never read.
     DstPair(Width),
@@ -371,6 +374,7 @@ const FAMILIES: &[(&str, &[Definition])] = &[
     ("mma", mma::DEFINITIONS),
     ("sparse", mma::sparse::DEFINITIONS),
     ("wmma", wmma::DEFINITIONS),
+    ("wgmma", wgmma::DEFINITIONS),
     ("lanes", lanes::DEFINITIONS),
     ("sync", sync::DEFINITIONS),
     ("control", control::DEFINITIONS),

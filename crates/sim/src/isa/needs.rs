@@ -15,6 +15,8 @@ pub struct Needs {
     pub sm: u32,
     /// Whether it is an architecture-specific feature, so that the target must be one like `sm_90a`.
     pub specific: bool,
+    /// Whether no other architecture has it.
+    pub only: bool,
 }
 
 /// A rule: instructions of these opcodes (any, if the list is empty) with all these modifiers have these requirements.
@@ -66,7 +68,10 @@ const RULES: &[Rule] = &[
 ];
 
 /// Opcodes that only architecture-specific targets support.
-const SPECIFIC: &[&str] = &["setmaxnreg"];
+const SPECIFIC: &[&str] = &["setmaxnreg", "wgmma"];
+
+/// Opcodes of one architecture, which later ones do not have.
+const ONLY: &[&str] = &["wgmma"];
 
 /// The module requirements of an instruction with this form index and these modifiers.
 pub fn needs(entry: usize, modifiers: &Modifiers<'_>) -> Needs {
@@ -76,6 +81,7 @@ pub fn needs(entry: usize, modifiers: &Modifiers<'_>) -> Needs {
         version: (u32::from(major), u32::from(minor)),
         sm,
         specific: SPECIFIC.contains(&form.opcode),
+        only: ONLY.contains(&form.opcode),
     };
     for (opcodes, with, (major, minor, sm)) in RULES {
         let applies = opcodes.is_empty() || opcodes.contains(&form.opcode);

@@ -12,6 +12,7 @@ use super::lanes::together;
 use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
 use crate::machine::{BarrierReduction, Flow, Row, Type, Warp, Width, at, lanes_of};
+use crate::stop::{Blame, StopKind};
 
 /// An entry of this family.
 macro_rules! op {
@@ -109,8 +110,30 @@ fn nothing(_: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(Bound::new([], |_, _| Flow::Next))
 }
 
-fn set_registers(_: &Spec<'_>) -> Result<Bound, Refusal> {
-    Ok(Bound::new([Slot::Static], |_, _| Flow::Next))
+/// Registers of a multiprocessor.
+const REGISTERS: u32 = 65_536;
+
+/// Registers here are not limited. But a warp that asks for more than the multiprocessor has left waits forever, and that
+/// stops the launch: the requests of all warps of the block so far are counted.
+fn set_registers(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    let wanted = spec.integer(0).and_then(|count| u32::try_from(count).ok());
+    let Some(count) = wanted.filter(|count| (24..=256).contains(count) && count.is_multiple_of(8)) else {
+        return Err(Refusal::Malformed("the register count must be a multiple of 8 from 24 to 256".into()));
+    };
+    Ok(Bound::fallible([Slot::Static], move |w, _| {
+        if !w.gather_warp() {
+            return Ok(Flow::Wait);
+        }
+        w.cta.registers[at(w.state.id & 31)] = count;
+        let all: u32 = w.cta.registers.iter().map(|count| 32 * count).sum();
+        if all > REGISTERS {
+            let sentence = format!(
+                "setmaxnreg asks for {count} registers, and waits forever: the warps of the block need {all}, and a multiprocessor has {REGISTERS}"
+            );
+            return Err(w.halt(Blame::Kernel, StopKind::Deadlock, sentence));
+        }
+        Ok(Flow::Next)
+    }))
 }
 
 /// The barrier and thread count of the first lane. Lanes with other operands are split off and execute the instruction

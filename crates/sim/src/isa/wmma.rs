@@ -5,12 +5,12 @@
 //! only that it is a multiple of 16 bytes. Kernels rely on the latter, so the weaker requirement applies to the stride.
 
 use super::memory::space_of;
-use super::mma::{convert_c, int_elements, multiply, multiply_f64, rounding, widen};
+use super::mma::{convert_c, int_elements, multiply, multiply_f64, on_core, rounding, widen};
 use super::tile::{Nibble, a_registers, b_registers, place_a, place_b, place_c};
 use super::{Args, Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::machine::{Flow, LANES, Row, Type, Warp, Width, at, lanes_of};
 use crate::memory::Space;
-use crate::num::mma::{self, Accumulator, BitOp};
+use crate::num::mma::{self, Accumulator, BitOp, TensorCore};
 use crate::simd::Simd;
 use crate::stop::{Blame, StopKind};
 use crate::{bind, bind_plain};
@@ -473,13 +473,13 @@ fn f16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let sat = spec.has("satfinite");
     macro_rules! shape {
         ($m:literal, $n:literal) => {
-            multiply::<I, u16, $m, $n, 16>((c, d), Some(8), move |a, b, m| {
+            on_core!(spec, CORE => multiply::<I, u16, $m, $n, 16>((c, d), Some(8), move |a, b, m| {
                 convert_c(m, c, accumulator);
-                mma::f16(accumulator, a, b, m);
+                mma::f16(CORE, accumulator, a, b, m);
                 if sat {
                     satfinite(m, d);
                 }
-            })
+            }))
         };
     }
     Ok(match spec.get("shape") {
@@ -490,15 +490,29 @@ fn f16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
 }
 
 fn bf16<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    macro_rules! shape {
+        ($m:literal, $n:literal) => {
+            on_core!(spec, CORE => {
+                multiply::<I, u16, $m, $n, 16>((false, false), None, |a, b, m| mma::bf16(CORE, a, b, m))
+            })
+        };
+    }
     Ok(match spec.get("shape") {
-        Some("m8n32k16") => multiply::<I, u16, 8, 32, 16>((false, false), None, mma::bf16),
-        Some("m32n8k16") => multiply::<I, u16, 32, 8, 16>((false, false), None, mma::bf16),
-        _ => multiply::<I, u16, 16, 16, 16>((false, false), None, mma::bf16),
+        Some("m8n32k16") => shape!(8, 32),
+        Some("m32n8k16") => shape!(32, 8),
+        _ => shape!(16, 16),
     })
 }
 
-fn tf32<I: Simd>(_: &Spec<'_>) -> Result<Bound, Refusal> {
-    Ok(multiply::<I, u32, 16, 16, 8>((false, false), None, mma::tf32))
+/// On every generation this is two multiplications of four columns of A each.
+fn tf32<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(on_core!(spec, CORE => multiply::<I, u32, 16, 16, 8>((false, false), None, |a, b, m| {
+        for part in 0..2 {
+            let a: &[[u32; 16]; 4] = &std::array::from_fn(|k| a[4 * part + k]);
+            let b: &[[u32; 4]; 16] = &std::array::from_fn(|n| std::array::from_fn(|k| b[n][4 * part + k]));
+            mma::tf32(CORE, a, b, m);
+        }
+    })))
 }
 
 fn int8<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
@@ -530,5 +544,5 @@ fn single_bit<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
 }
 
 fn f64<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
-    Ok(multiply_f64::<I>(rounding(spec)))
+    Ok(multiply_f64::<I, 8, 4>(rounding(spec)))
 }

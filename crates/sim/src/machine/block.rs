@@ -24,6 +24,8 @@ pub struct Cta {
     pub barriers: [Barrier; 17],
     /// Threads that have not exited.
     pub live: u32,
+    /// Registers of a thread that each warp has asked for with `setmaxnreg`; 0 if it has not.
+    pub(crate) registers: [u32; 32],
     /// What `printf` printed.
     pub output: Vec<u8>,
     /// Set while the launch looks for infinite loops; records whether anything changed that another thread could notice,
@@ -342,6 +344,7 @@ impl BlockRun {
                 shared,
                 barriers: [Barrier::default(); 17],
                 live: threads,
+                registers: [0; 32],
                 output: Vec::new(),
                 probed: false,
                 changed: false,

@@ -14,6 +14,7 @@ mod grid;
 mod guided;
 mod mbarrier;
 mod meeting;
+mod multiply;
 mod registers;
 mod residency;
 mod spin;
@@ -47,6 +48,8 @@ pub use grid::{Collect, Grid, Listen, run};
 pub use guided::{Guide, Next, Ready};
 #[doc(hidden)]
 pub use mbarrier::{MAX_COUNT, Mbarrier};
+#[doc(hidden)]
+pub use multiply::{Multiplies, PendingMultiply};
 #[doc(hidden)]
 pub use registers::{LANES, Lane, Registers, Row, Scalar, at};
 #[doc(hidden)]

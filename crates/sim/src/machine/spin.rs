@@ -405,7 +405,8 @@ impl Effect {
             | Op::TransposeMatrix
             | Op::LoadTile(_)
             | Op::StoreTile(_)
-            | Op::Multiply(_) => Effect::Exchange,
+            | Op::Multiply(_)
+            | Op::MultiplyFence => Effect::Exchange,
             // What a function of the module returns is in registers, and whether it changes memory is seen there.
             Op::Barrier(_)
             | Op::ClusterBarrier { .. }
@@ -416,6 +417,9 @@ impl Effect {
             | Op::WaitAll
             | Op::CopiesArrive
             | Op::Bulk(_)
+            | Op::MultiplyAsync(_)
+            | Op::MultiplyCommit
+            | Op::MultiplyWait(_)
             | Op::Exit
             | Op::Trap
             | Op::SetRegisters

@@ -1,7 +1,7 @@
 //! A warp: 32 lanes, one dispatch per instruction for all of them.
 
 use super::block::{CLUSTER_BARRIER, Stops};
-use super::{Cta, Grid, Pending, PendingCopy, Registers, Row, Subwarp, Wait};
+use super::{Cta, Grid, Multiplies, Pending, PendingCopy, Registers, Row, Subwarp, Wait};
 use crate::isa::Args;
 use crate::memory::{Global, LocalMemory};
 use crate::observe::{Detail, Exchange, Guarded, Holder, Mbarrier, MbarrierAction, Moved, Observer, Stretch};
@@ -60,6 +60,8 @@ pub struct WarpState {
     pub committed: [u32; 32],
     /// Bulk groups committed so far, by lane.
     pub bulk_committed: [u32; 32],
+    /// `wgmma.mma_async` in flight.
+    pub multiplies: Multiplies,
     /// One more than the phase in which each lane arrived at the cluster's barrier; 0 if it did not.
     pub cluster: [u64; 32],
     /// Whether it may take the step before which it stopped.

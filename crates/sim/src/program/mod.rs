@@ -242,6 +242,10 @@ impl Program {
             | Op::LoadTile(_)
             | Op::StoreTile(_)
             | Op::Multiply(_)
+            | Op::MultiplyAsync(_)
+            | Op::MultiplyFence
+            | Op::MultiplyCommit
+            | Op::MultiplyWait(_)
             | Op::Branch
             | Op::BranchTable
             | Op::Call(_)

@@ -274,6 +274,14 @@ impl<'s, 'd> Decoder<'s, 'd> {
                         rows.push(self.destination(item, *width, &mut resolved)?);
                     }
                 }
+                Slot::UpdateVec(widths) => {
+                    let before = resolved.writes.len();
+                    for (item, width) in elements(operand, widths.len())?.iter().zip(widths) {
+                        rows.push(self.destination(item, *width, &mut resolved)?);
+                    }
+                    let updated: Vec<(Width, u32)> = resolved.writes.iter().skip(before).copied().collect();
+                    resolved.reads.extend(updated);
+                }
                 Slot::SrcVec(types) => {
                     for (item, ty) in elements(operand, types.len())?.iter().zip(types) {
                         self.source(item, *ty, &mut rows, &mut resolved)?;

@@ -13,11 +13,16 @@ impl Linked {
             let words = std::iter::once(instruction.opcode).chain(instruction.modifiers.iter().copied());
             words.collect::<Vec<_>>().join(".")
         };
-        let (sentence, help) = if self.sm < needs.sm || needs.specific && !self.is_specific() {
+        let (sentence, help) = if self.sm < needs.sm
+            || needs.specific && !self.is_specific()
+            || needs.only && self.sm != needs.sm
+        {
             let (sm, suffix) = (needs.sm, if needs.specific { "a" } else { "" });
             (
                 format!("`{}` needs sm_{sm}{suffix}; the module's target is {}", spelled(), self.target),
-                if needs.specific {
+                if needs.only {
+                    format!("compile for sm_{sm}a; no other architecture has this instruction")
+                } else if needs.specific {
                     format!(
                         "compile for sm_{sm}a, or for another architecture-specific target (ending in `a`) that supports it"
                     )

@@ -11,6 +11,7 @@ mod global_race;
 mod init;
 mod lanes;
 mod mbarrier;
+mod multiply;
 mod output;
 mod shared_race;
 mod taint;

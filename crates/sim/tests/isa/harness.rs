@@ -108,11 +108,22 @@ pub(crate) fn try_eval(
     results: &[&str],
     sources: &[(&str, Column)],
 ) -> Result<Vec<Column>, Box<Stop>> {
+    try_eval_on("sm_100a", level, body, results, sources)
+}
+
+/// As [`try_eval`], in a module with this target.
+pub(crate) fn try_eval_on(
+    target: &str,
+    level: Level,
+    body: &str,
+    results: &[&str],
+    sources: &[(&str, Column)],
+) -> Result<Vec<Column>, Box<Stop>> {
     let count = sources.first().map_or(32, |(_, column)| column.len());
     let padded = count.next_multiple_of(256);
     let types: Vec<&str> = sources.iter().map(|(ty, _)| *ty).collect();
     let mut device = Device::new().with_level(level).with_threads(1);
-    let module = device.load(&kernel(body, results, &types))?;
+    let module = device.load(&kernel(body, results, &types).replace("sm_100a", target))?;
     let kernel = module.kernel("k")?;
     let outputs: Vec<Buffer<u64>> = results.iter().map(|_| device.alloc(padded).unwrap()).collect();
     let inputs: Vec<Buffer<u64>> = sources
@@ -145,8 +156,14 @@ pub(crate) fn try_eval(
 
 /// Runs `body` at every level of this machine, asserts equal bits, and returns the results.
 pub(crate) fn eval(body: &str, results: &[&str], sources: &[(&str, Column)]) -> Vec<Column> {
+    eval_on("sm_100a", body, results, sources)
+}
+
+/// As [`eval`], in a module with this target.
+pub(crate) fn eval_on(target: &str, body: &str, results: &[&str], sources: &[(&str, Column)]) -> Vec<Column> {
     let mut all = levels().into_iter().map(|level| {
-        let columns = try_eval(level, body, results, sources).unwrap_or_else(|stop| panic!("{body}: {stop}"));
+        let columns = try_eval_on(target, level, body, results, sources)
+            .unwrap_or_else(|stop| panic!("{target}: {body}: {stop}"));
         (level, columns)
     });
     let (_, first) = all.next().unwrap();

@@ -10,10 +10,10 @@
     reason = "small numbers chosen by the test"
 )]
 
-use crate::harness::{Column, eval};
+use crate::harness::{Column, eval_on};
 use warpproof_sim::num::Rounding;
 use warpproof_sim::num::float::fma_f64;
-use warpproof_sim::num::mma::rule::{Accumulator, Element, Rule, dot};
+use warpproof_sim::num::mma::rule::{Accumulator, Element, Rule, TensorCore, dot};
 use warpproof_sim::schedule::SplitMix;
 
 /// A matrix of codes by row.
@@ -111,7 +111,7 @@ fn run(case: &Case<'_>, a: &Matrix, b: &Matrix, c: &Matrix, expected: impl Fn(&[
         list("s", a_count + b_count, c_count)
     );
     let sources: Vec<(&str, Column)> = columns.into_iter().map(|column| ("b32", column)).collect();
-    let got = eval(&body, &vec!["b32"; c_count], &sources);
+    let got = eval_on("sm_89", &body, &vec!["b32"; c_count], &sources);
     for i in 0..accumulators {
         for lane in 0..32 {
             let (row, column) = c_place(i, lane);
@@ -155,7 +155,7 @@ fn float_case(
     f16: bool,
 ) {
     let accumulator = if f16 { Accumulator::F16 } else { Accumulator::F32 };
-    let rule = Rule::of(types.0, accumulator);
+    let rule = Rule::of(TensorCore::Ada, types.0, accumulator);
     for seed in 0..3 {
         let mut random = SplitMix(seed);
         let a = Matrix::new(shape.0, shape.2, || code(&mut random, types.0, seed == 2));
@@ -294,7 +294,7 @@ fn double_precision() {
         let body = format!(
             "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64{rnd} {{%d0, %d1}}, {{%s0}}, {{%s1}}, {{%s2, %s3}};"
         );
-        let got = eval(&body, &["b64", "b64"], &sources);
+        let got = eval_on("sm_89", &body, &["b64", "b64"], &sources);
         for lane in 0..32 {
             for i in 0..2 {
                 let (row, column) = (lane / 4, lane % 4 * 2 + i);
@@ -366,9 +366,9 @@ fn quad_pairs() {
                 list("s", 4, count)
             );
             let sources: Vec<(&str, Column)> = columns.into_iter().map(|column| ("b32", column)).collect();
-            let got = eval(&body, &vec!["b32"; count], &sources);
+            let got = eval_on("sm_89", &body, &vec!["b32"; count], &sources);
             let accumulator = if f16 { Accumulator::F16 } else { Accumulator::F32 };
-            let rule = Rule::of(ty, accumulator);
+            let rule = Rule::of(TensorCore::Ada, ty, accumulator);
             for lane in 0..32 {
                 let quad = place(lane).0;
                 for i in 0..8 {

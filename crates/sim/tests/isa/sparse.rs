@@ -10,11 +10,11 @@
     reason = "small numbers chosen by the test"
 )]
 
-use crate::harness::{Column, eval, levels, try_eval};
+use crate::harness::{Column, eval_on, levels, try_eval_on};
 use crate::mma::{Matrix, a_place, b_place, c_place, code, pack};
 use warpproof_sim::num::Rounding;
 use warpproof_sim::num::convert::cvt_f16_f32;
-use warpproof_sim::num::mma::rule::{Accumulator, Element, Rule, dot};
+use warpproof_sim::num::mma::rule::{Accumulator, Element, Rule, TensorCore, dot};
 use warpproof_sim::schedule::SplitMix;
 use warpproof_sim::{Blame, StopKind};
 
@@ -174,7 +174,7 @@ fn run(
             let nibbles = case.nibbles(&mut random, ordered);
             let metadata = case.metadata(&nibbles, selector, &mut random);
             let (body, c_count, sources) = prepare(case, variant, selector, (stored, b, c), metadata);
-            let got = eval(&body, &vec!["b32"; c_count], &sources);
+            let got = eval_on("sm_89", &body, &vec!["b32"; c_count], &sources);
             for (row, column, word) in outputs(case, &got) {
                 let selected: Vec<u32> =
                     case.columns(&nibbles, row).iter().map(|k| b.at(*k, column) as u32).collect();
@@ -244,7 +244,7 @@ fn products_of_small_integers() {
                 let metadata = case.metadata(&nibbles, selector, &mut more);
                 let operands = (&stored, &b_codes, &c_codes);
                 let (body, c_count, sources) = prepare(&case, variant, selector, operands, metadata);
-                let got = eval(&body, &vec!["b32"; c_count], &sources);
+                let got = eval_on("sm_89", &body, &vec!["b32"; c_count], &sources);
                 for (row, column, word) in outputs(&case, &got) {
                     let mut whole = vec![0; case.k];
                     for (h, k) in case.columns(&nibbles, row).into_iter().enumerate() {
@@ -264,7 +264,7 @@ fn products_of_small_integers() {
 fn floating_point() {
     for (case, types) in floats() {
         let accumulator = if case.f16 { Accumulator::F16 } else { Accumulator::F32 };
-        let rule = Rule::of(types.0, accumulator);
+        let rule = Rule::of(TensorCore::Ada, types.0, accumulator);
         for seed in 0..2 {
             let mut random = SplitMix(seed);
             let stored = Matrix::new(16, case.k / 2, || code(&mut random, types.0, seed == 1));
@@ -326,7 +326,7 @@ fn stop(case: &Case, variant: &str, selector: usize, nibble: u64) -> Option<(Bla
     let stops: Vec<_> = levels()
         .into_iter()
         .map(|level| {
-            let stop = try_eval(level, &body, &vec!["b32"; c_count], &sources).err();
+            let stop = try_eval_on("sm_89", level, &body, &vec!["b32"; c_count], &sources).err();
             stop.map(|stop| (stop.blame, stop.kind, stop.sentence))
         })
         .collect();

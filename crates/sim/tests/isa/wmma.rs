@@ -14,7 +14,7 @@ use crate::harness::{launch, levels, try_eval};
 use crate::mma::Matrix;
 use warpproof_sim::num::Rounding;
 use warpproof_sim::num::float::fma_f64;
-use warpproof_sim::num::mma::rule::{Accumulator, Element, Rule, dot};
+use warpproof_sim::num::mma::rule::{Accumulator, Element, Rule, TensorCore, dot};
 use warpproof_sim::schedule::SplitMix;
 use warpproof_sim::{Blame, Buffer, Device, StopKind};
 
@@ -186,7 +186,7 @@ fn half_precision() {
                         shared,
                     };
                     let accumulator = if f16 { Accumulator::F16 } else { Accumulator::F32 };
-                    let rule = Rule::of(Element::F16, accumulator);
+                    let rule = Rule::of(TensorCore::Ada, Element::F16, accumulator);
                     check(&case, &a, &b, &c, |row, column| {
                         let c = u32::try_from(c.at(row, column)).unwrap();
                         let types = (Element::F16, Element::F16);
@@ -236,7 +236,7 @@ fn float32(
         registers,
         shared,
     };
-    let rule = Rule::of(element, Accumulator::F32);
+    let rule = Rule::of(TensorCore::Ada, element, Accumulator::F32);
     check(&case, &a, &b, &c, |row, column| {
         let c = u32::try_from(c.at(row, column)).unwrap();
         u64::from(dot(&rule, (element, element), Accumulator::F32, &line(&a, row), &upright(&b, column), c))

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use warpproof_toolchain::{CompileOptions, CudaSet, Options, Part, Source, Toolchain};
 
-/// The architecture of the suite.
+/// The architecture of the suite; a line `//@arch: 90a` names another one.
 const ARCH: &str = "sm_89";
 
 /// The toolchain with the pinned NVRTC; the PTX of another version would differ.
@@ -35,7 +35,9 @@ pub(crate) fn ptx(root: &Path, file: &str, text: &str) -> Result<String, String>
         .flat_map(str::split_whitespace)
         .map(str::to_owned)
         .collect();
-    let options = CompileOptions { extra, ..CompileOptions::new(ARCH) };
+    let named = text.lines().find_map(|line| line.trim().strip_prefix("//@arch:"));
+    let arch = named.map_or(ARCH.to_owned(), |arch| format!("sm_{}", arch.trim()));
+    let options = CompileOptions { extra, ..CompileOptions::new(&arch) };
     let compiled = toolchain.compile(&source, &options).map_err(|error| error.to_string())?;
     Ok(compiled.ptx.lines().map(|line| without_machine(line, root) + "\n").collect())
 }

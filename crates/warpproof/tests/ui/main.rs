@@ -12,6 +12,7 @@
 //! | `…; //~ unsupported` | a report of this kind names this line |
 //! | `//~ unwritten`, alone on a line | a finding of this class names no line |
 //! | `//@launch: …`, `//@options: …`, `//@checks: …`, `//@schedules: …` | as `warpproof check` reads them |
+//! | `//@arch: 90a` | compiled for this architecture instead of sm_89 |
 //! | `//@known-failure: reason` | it does not agree yet; fails when it does |
 //!
 //! `cargo xtask ui --bless` writes the `.ptx` and the `.stderr` files, `cargo xtask ui` compares the `.ptx`

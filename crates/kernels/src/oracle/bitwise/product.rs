@@ -144,7 +144,7 @@ impl Vectorized for HalfProduct<'_> {
     #[inline(always)]
     fn run(self) {
         let mut bits = bits(self.c);
-        mma::f16(mma::Accumulator::F32, self.a, self.b, &mut bits);
+        mma::f16(mma::TensorCore::Ada, mma::Accumulator::F32, self.a, self.b, &mut bits);
         *self.c = values(&bits);
     }
 }
@@ -193,10 +193,10 @@ impl Vectorized for EightProduct<'_> {
         let mut bits = bits(c);
         // Each combination as literals: otherwise every element would branch on its format.
         match (core.left, core.right) {
-            (E4m3, E4m3) => mma::fp8((E4m3, E4m3), to, a, b, &mut bits),
-            (E4m3, E5m2) => mma::fp8((E4m3, E5m2), to, a, b, &mut bits),
-            (E5m2, E4m3) => mma::fp8((E5m2, E4m3), to, a, b, &mut bits),
-            (E5m2, E5m2) => mma::fp8((E5m2, E5m2), to, a, b, &mut bits),
+            (E4m3, E4m3) => mma::fp8(mma::TensorCore::Ada, (E4m3, E4m3), to, a, b, &mut bits),
+            (E4m3, E5m2) => mma::fp8(mma::TensorCore::Ada, (E4m3, E5m2), to, a, b, &mut bits),
+            (E5m2, E4m3) => mma::fp8(mma::TensorCore::Ada, (E5m2, E4m3), to, a, b, &mut bits),
+            (E5m2, E5m2) => mma::fp8(mma::TensorCore::Ada, (E5m2, E5m2), to, a, b, &mut bits),
         }
         *c = values(&bits);
     }

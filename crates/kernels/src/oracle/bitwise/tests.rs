@@ -16,7 +16,7 @@ use warpproof_sim::num::convert::{cvt_f16_f32, cvt_f32_f16};
 use warpproof_sim::num::float::{add_f32, div_f32, fma_f32, mul_f32, rcp_f32, sub_f32};
 use warpproof_sim::num::fp8::{cvt_f16_fp8, cvt_f32_fp8, cvt_fp8_f32};
 use warpproof_sim::num::mma::rule::{Rule, dot};
-use warpproof_sim::num::mma::{Accumulator, Element};
+use warpproof_sim::num::mma::{Accumulator, Element, TensorCore};
 use warpproof_sim::schedule::SplitMix;
 use warpproof_sim::simd::{Level, Vectorized};
 
@@ -270,7 +270,7 @@ fn max(a: u32, b: u32) -> u32 {
 }
 
 fn tensor_core(elements: (Element, Element), row: &[u32], column: &[u32], c: u32) -> u32 {
-    dot(&Rule::of(elements.0, Accumulator::F32), elements, Accumulator::F32, row, column, c)
+    dot(&Rule::of(TensorCore::Ada, elements.0, Accumulator::F32), elements, Accumulator::F32, row, column, c)
 }
 
 /// The partial result of a row over a part of the keys.

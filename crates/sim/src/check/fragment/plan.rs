@@ -242,7 +242,8 @@ fn tainted(program: &Program) -> BTreeSet<Row> {
                 | Op::Call(_)
                 | Op::LoadMatrix(_)
                 | Op::LoadTile(_)
-                | Op::Multiply(_) => true,
+                | Op::Multiply(_)
+                | Op::MultiplyAsync(_) => true,
                 _ => false,
             };
             if loads || meta.reads.iter().any(|row| rows.contains(row)) {

@@ -39,7 +39,7 @@ use super::{
 use crate::bind;
 use crate::machine::{Flow, Row, Type, Warp, at};
 use crate::num::fp8::Fp8;
-use crate::num::mma::{self, Accumulator, Element, Sparse};
+use crate::num::mma::{self, Accumulator, Element, Sparse, TensorCore};
 use crate::simd::Simd;
 use crate::stop::{Blame, StopKind};
 
@@ -260,12 +260,23 @@ fn multiply<I: Simd, T: Code, const H: usize, const K: usize>(
     }))
 }
 
+/// How the products of a sparse matrix are summed is known for Ampere and Ada only.
+fn known(spec: &Spec<'_>) -> Result<(), Refusal> {
+    if TensorCore::of(spec.sm) == TensorCore::Ada {
+        return Ok(());
+    }
+    let sentence =
+        format!("the order in which sm_{} adds the products of a sparse matrix is not known", spec.sm);
+    Err(Refusal::Gap(format!("{sentence}; floating-point `mma.sp` is supported up to sm_89")))
+}
+
 /// Floating point of one type.
 fn float<I: Simd, T: Code + Into<u32>, const H: usize, const K: usize>(
     spec: &Spec<'_>,
     granularity: Granularity,
     element: Element,
 ) -> Result<Bound, Refusal> {
+    known(spec)?;
     let (_, packed, accumulator) = accumulators(spec);
     multiply::<I, T, H, K>(spec, (granularity, false), packed, move |a, b, c| {
         mma::sparse((element, element), accumulator, a, b, c);
@@ -298,6 +309,7 @@ fn fp8<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         Fp8::E4m3 => Element::E4m3,
         Fp8::E5m2 => Element::E5m2,
     };
+    known(spec)?;
     let elements = (element("atype"), element("btype"));
     multiply::<I, u8, 32, 64>(spec, (Granularity::TwoOfFour, true), false, move |a, b, c| {
         mma::sparse(elements, Accumulator::F32, a, b, c);

@@ -22,6 +22,8 @@ pub struct Effects {
     pub fence: Option<Fence>,
     /// Asynchronous copies that it starts or waits for.
     pub copies: Copies,
+    /// Asynchronous multiplications that it starts or waits for.
+    pub multiplies: Multiplies,
 }
 
 /// An access to memory.
@@ -137,6 +139,21 @@ pub enum Copies {
     BulkWait,
 }
 
+/// What an instruction does to asynchronous multiplications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Multiplies {
+    /// Nothing.
+    None,
+    /// Starts one.
+    Start,
+    /// Orders accesses to their registers.
+    Fence,
+    /// Closes a group.
+    Commit,
+    /// Waits until at most this many groups are in flight.
+    Wait(u32),
+}
+
 impl Effects {
     /// Computes from registers to registers.
     const NONE: Effects = Effects {
@@ -145,6 +162,7 @@ impl Effects {
         participants: Participants::Lane,
         fence: None,
         copies: Copies::None,
+        multiplies: Multiplies::None,
     };
 
     fn memory(memory: Memory) -> Effects {
@@ -267,6 +285,12 @@ impl Op {
                 ..Effects::participants(Participants::Warp)
             },
             Op::TransposeMatrix | Op::Multiply(_) => Effects::participants(Participants::Warp),
+            Op::MultiplyAsync(_) => Effects { multiplies: Multiplies::Start, ..Effects::participants(Participants::Warp) },
+            Op::MultiplyFence => Effects { multiplies: Multiplies::Fence, ..Effects::participants(Participants::Warp) },
+            Op::MultiplyCommit => Effects { multiplies: Multiplies::Commit, ..Effects::participants(Participants::Warp) },
+            Op::MultiplyWait(left) => {
+                Effects { multiplies: Multiplies::Wait(*left), ..Effects::participants(Participants::Warp) }
+            }
             Op::Branch => Effects::control(Control::Branch),
             Op::BranchTable => Effects::control(Control::Table),
             Op::Call(_) => Effects::control(Control::Call),
@@ -401,7 +425,7 @@ impl fmt::Display for Effects {
             Some(Fence::Memory { scope, sequential: false }) => {
                 words.push(format!("fence of {}", scope.name()));
             }
-            Some(Fence::Proxy) => words.push("fence of proxies".to_owned()),
+            Some(Fence::Proxy { .. }) => words.push("fence of proxies".to_owned()),
         }
         match self.copies {
             Copies::None => {}
@@ -413,6 +437,13 @@ impl fmt::Display for Effects {
             Copies::Bulk => words.push("starts a bulk copy".to_owned()),
             Copies::BulkCommit => words.push("closes a group of bulk copies".to_owned()),
             Copies::BulkWait => words.push("waits for groups of bulk copies".to_owned()),
+        }
+        match self.multiplies {
+            Multiplies::None => {}
+            Multiplies::Start => words.push("starts a multiplication".to_owned()),
+            Multiplies::Fence => words.push("orders registers of multiplications".to_owned()),
+            Multiplies::Commit => words.push("closes a group of multiplications".to_owned()),
+            Multiplies::Wait(_) => words.push("waits for groups of multiplications".to_owned()),
         }
         f.write_str(&words.join("; "))
     }

@@ -7,7 +7,7 @@
 mod effects;
 mod read;
 
-pub use effects::{Control, Copies, Effects, Memory, MemoryKind, Participants};
+pub use effects::{Control, Copies, Effects, Memory, MemoryKind, Multiplies, Participants};
 
 use crate::machine::Type;
 use crate::memory::Space;
@@ -128,6 +128,14 @@ pub enum Op {
     StoreTile(Tile),
     /// `mma`, `wmma.mma`.
     Multiply(Multiply),
+    /// `wgmma.mma_async`.
+    MultiplyAsync(MultiplyAsync),
+    /// `wgmma.fence`.
+    MultiplyFence,
+    /// `wgmma.commit_group`.
+    MultiplyCommit,
+    /// `wgmma.wait_group`, with the number of groups that may stay in flight.
+    MultiplyWait(u32),
     /// `bra`.
     Branch,
     /// `brx.idx`.
@@ -510,7 +518,10 @@ pub enum Fence {
         sequential: bool,
     },
     /// Orders accesses by different ways to the same memory.
-    Proxy,
+    Proxy {
+        /// Whether it orders the async proxy's accesses to shared memory.
+        shared: bool,
+    },
 }
 
 /// `bar`, `barrier`.
@@ -637,6 +648,17 @@ pub enum Bulk {
         /// Only until the sources are read.
         read: bool,
     },
+}
+
+/// `wgmma.mma_async`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MultiplyAsync {
+    /// m, n, k.
+    pub shape: [u32; 3],
+    /// Of D, A, B.
+    pub elements: [Element; 3],
+    /// A is in registers.
+    pub registers: bool,
 }
 
 /// What an instruction does to the stack.

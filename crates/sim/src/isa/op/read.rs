@@ -3,8 +3,8 @@
 use super::{
     AND, Arithmetic, ArithmeticKind, Atomic, Barrier, BarrierOp, Bits, Bulk, CacheOperator, Combine, Compare,
     Comparison, Convert, CopyAsync, Counter, Element, Fence, Load, Logic, MatrixTile, Mbarrier, MbarrierOp,
-    Move, MoveShape, Multiply, NOT, OR, Op, Part, Property, Scope, Semantics, Shuffle, ShuffleMode, Sparsity,
-    StackOp, Store, Surface, Texture, Tile, VoteMode, XOR,
+    Move, MoveShape, Multiply, MultiplyAsync, NOT, OR, Op, Part, Property, Scope, Semantics, Shuffle,
+    ShuffleMode, Sparsity, StackOp, Store, Surface, Texture, Tile, VoteMode, XOR,
 };
 use crate::isa::memory::space_of;
 use crate::isa::{Shape, Spec};
@@ -112,6 +112,10 @@ impl Op {
             "wmma" if read.has("load") => Op::LoadTile(read.tile()?),
             "wmma" if read.has("store") => Op::StoreTile(read.tile()?),
             "mma" | "wmma" => Op::Multiply(read.multiply(opcode)?),
+            "wgmma" if read.has("fence") => Op::MultiplyFence,
+            "wgmma" if read.has("commit_group") => Op::MultiplyCommit,
+            "wgmma" if read.has("wait_group") => Op::MultiplyWait(u32::try_from(spec.integer(0)?).ok()?),
+            "wgmma" => Op::MultiplyAsync(read.multiply_async()?),
             "bra" => Op::Branch,
             "brx" => Op::BranchTable,
             "ret" => Op::Return,
@@ -297,7 +301,8 @@ impl Read<'_> {
 
     fn fence(&self, opcode: &str) -> Fence {
         if self.has("proxy") {
-            return Fence::Proxy;
+            let asynchronous = self.given.iter().any(|name| name.starts_with("async"));
+            return Fence::Proxy { shared: asynchronous && !self.has("global") };
         }
         // `membar` is `fence.sc` since sm_70.
         let sequential = opcode == "membar" || self.has("sc");
@@ -355,6 +360,13 @@ impl Read<'_> {
         let element = self.given.iter().rev().find_map(|name| Element::parse(name))?;
         let stride = self.spec.operands.len() > 2;
         Some(Tile { space: self.space(), element, shape: self.shape()?, stride })
+    }
+
+    fn multiply_async(&self) -> Option<MultiplyAsync> {
+        let types: Vec<Element> = self.given.iter().filter_map(|name| Element::parse(name)).collect();
+        let [d, a, b] = types[..] else { return None };
+        let registers = matches!(self.spec.operands.get(1), Some(Shape::Vector(_)));
+        Some(MultiplyAsync { shape: self.shape()?, elements: [d, a, b], registers })
     }
 
     fn multiply(&self, opcode: &str) -> Option<Multiply> {

@@ -1,4 +1,5 @@
-//! The rule of the Ada tensor core, as published (arXiv 2511.10909 and 2512.07004) and confirmed by captures of hardware.
+//! The rule of the tensor cores since Ampere, as published (arXiv 2511.10909 and 2512.07004) and confirmed by captures of
+//! hardware. Its constants differ between generations ([`Rule::of`]).
 //!
 //! K is split into blocks, in increasing k. Each block adds its exact products and the running value: every term is
 //! truncated toward zero to a multiple of 2^(emax − F), where emax is the largest exponent among the terms; the sum is
@@ -21,6 +22,28 @@ pub enum Element {
     E4m3,
     /// `.e5m2`
     E5m2,
+}
+
+/// A generation of tensor cores, as far as its arithmetic differs from the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TensorCore {
+    /// Ampere and Ada: sm_80 to sm_89, and what is older.
+    Ada,
+    /// Hopper, and `mma` on the Blackwell of data centers: sm_90 to sm_110.
+    Hopper,
+    /// The Blackwell of workstations: sm_120 and later.
+    RtxBlackwell,
+}
+
+impl TensorCore {
+    /// The tensor core of an architecture, by its `sm_` number.
+    pub const fn of(sm: u32) -> Self {
+        match sm {
+            0..90 => Self::Ada,
+            90..120 => Self::Hopper,
+            _ => Self::RtxBlackwell,
+        }
+    }
 }
 
 /// The type of C and D.
@@ -47,14 +70,6 @@ impl Accumulator {
             Self::F16 => F16,
         }
     }
-
-    /// The exponent of a term of value zero.
-    pub const fn zero_exponent(self) -> i32 {
-        match self {
-            Self::F32 => -132,
-            Self::F16 => -20,
-        }
-    }
 }
 
 /// The constants of the rule for one pair of types.
@@ -73,18 +88,27 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// The rule for operands like `element` (both 8-bit formats share theirs) and an accumulator.
-    pub const fn of(element: Element, accumulator: Accumulator) -> Self {
-        let (block, fraction, f32_fraction) = match element {
-            Element::F16 | Element::Bf16 => (8, 24, 23),
-            Element::Tf32 => (4, 24, 23),
-            Element::E4m3 | Element::E5m2 => (16, 13, 13),
+    /// The rule of a tensor core for operands like `element` (both 8-bit formats share theirs) and an accumulator. For
+    /// 8-bit formats on Hopper it is the rule of `wgmma`; `mma` is composed of others there ([`fp8_by_f16`](super::fp8_by_f16)).
+    pub const fn of(core: TensorCore, element: Element, accumulator: Accumulator) -> Self {
+        let (block, fraction, f32_fraction) = match (core, element) {
+            (TensorCore::Ada, Element::F16 | Element::Bf16) => (8, 24, 23),
+            (TensorCore::Ada, Element::Tf32) => (4, 24, 23),
+            (TensorCore::Ada, Element::E4m3 | Element::E5m2) => (16, 13, 13),
+            (_, Element::F16 | Element::Bf16) => (16, 25, 23),
+            (_, Element::Tf32) => (8, 25, 23),
+            (TensorCore::Hopper, Element::E4m3 | Element::E5m2) => (32, 13, 13),
+            (TensorCore::RtxBlackwell, Element::E4m3 | Element::E5m2) => (32, 25, 23),
         };
-        let (output_fraction, rounding) = match accumulator {
-            Accumulator::F32 => (f32_fraction, Rounding::Rz),
-            Accumulator::F16 => (10, Rounding::Rn),
+        let zero = match core {
+            TensorCore::Ada => 0,
+            TensorCore::Hopper | TensorCore::RtxBlackwell => 1,
         };
-        Self { block, fraction, output_fraction, rounding, zero_exponent: accumulator.zero_exponent() }
+        let (output_fraction, rounding, zero_exponent) = match accumulator {
+            Accumulator::F32 => (f32_fraction, Rounding::Rz, -132 - zero),
+            Accumulator::F16 => (10, Rounding::Rn, -20 - zero),
+        };
+        Self { block, fraction, output_fraction, rounding, zero_exponent }
     }
 }
 

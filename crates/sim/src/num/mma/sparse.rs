@@ -1,12 +1,12 @@
 //! A sparse A, of which half the elements are stored, each with its position in the row.
 //!
-//! No hardware capture covers the arithmetic of sparse matrices; it is modeled. The model is the dense unit with a
+//! Ampere and Ada only: how later generations split the products into blocks is not known. No hardware capture covers the arithmetic of sparse matrices; it is modeled. The model is the dense unit with a
 //! selection of B's elements in front of it: a sparse instruction over K columns takes the cycles of a dense one over K /
 //! 2, and has as many products. So a block of the [rule](super::rule) has as many *stored* elements as a dense block has
 //! elements, in their order. Elements that are not stored take no part: their product is not a term of value zero, and an
 //! infinity or NaN of B that no stored element of a row selects does not reach that row.
 
-use super::rule::{Accumulator, Element, Rule, dot};
+use super::rule::{Accumulator, Element, Rule, TensorCore, dot};
 use super::vector::{Double, Lane, Single};
 
 /// M rows of H stored elements, stored by column like other matrices.
@@ -50,17 +50,17 @@ pub fn sparse<
     b: &[[T; K]; N],
     c: &mut [[u32; M]; N],
 ) {
-    let rule = Rule::of(elements.0, accumulator);
+    let rule = Rule::of(TensorCore::Ada, elements.0, accumulator);
     // On the fast path a zero has the lowest possible exponent and does not count as a term, so the whole matrix gives
     // the same result.
     let (whole, block) = (a.whole::<K>(), 2 * rule.block);
     let exact = |column: &[T; K], c: &[u32; M]| by_rule(&rule, elements, accumulator, a, column, c);
     match elements.0 {
         Element::E4m3 | Element::E5m2 => {
-            Single::by_blocks(elements, accumulator, block, &whole, b, c, exact);
+            Single::by_blocks(&rule, elements, accumulator, block, &whole, b, c, exact);
         }
         Element::F16 | Element::Bf16 | Element::Tf32 => {
-            Double::by_blocks(elements, accumulator, block, &whole, b, c, exact);
+            Double::by_blocks(&rule, elements, accumulator, block, &whole, b, c, exact);
         }
     }
 }

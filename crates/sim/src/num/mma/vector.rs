@@ -1,6 +1,6 @@
 //! Computes the rule for a column of outputs at a time, in host floating point.
 
-use super::rule::{Accumulator, Element, Rule, dot};
+use super::rule::{Accumulator, Element, Rule, TensorCore, dot};
 use crate::num::convert::{cvt_f32_bf16, cvt_f32_f16};
 use crate::num::fp8::{Fp8, cvt_f32_fp8};
 use crate::num::round::{F16, Rounding, narrow_f32, narrow_f64};
@@ -47,14 +47,14 @@ fn special(element: Element, code: u32) -> bool {
 }
 
 #[inline(always)]
-fn accumulator_exponent(accumulator: Accumulator, code: u32) -> i32 {
+fn accumulator_exponent(accumulator: Accumulator, zero: i32, code: u32) -> i32 {
     let (magnitude, fraction_bits, bias) = match accumulator {
         Accumulator::F32 => (code & 0x7fff_ffff, 23, 127),
         Accumulator::F16 => (code & 0x7fff, 10, 15),
     };
     // Arithmetic instead of a branch, which would prevent vectorization.
     let exponent = ((magnitude >> fraction_bits) as i32).max(1) - bias;
-    exponent + i32::from(magnitude == 0) * (accumulator.zero_exponent() - (1 - bias))
+    exponent + i32::from(magnitude == 0) * (zero - (1 - bias))
 }
 
 /// The host type whose vectors hold terms and sums.
@@ -64,25 +64,26 @@ pub(super) trait Lane: Copy + Default {
     /// trunc(`self` · `other` · 2^(F − emax)), the power given by [`Lane::scale`].
     fn term(self, other: Self, scale: Self) -> Self;
     /// 2^(F − emax).
-    fn scale(emax: i32) -> Self;
+    fn scale(fraction: i32, emax: i32) -> Self;
     /// The accumulator's term.
-    fn start(accumulator: Accumulator, code: u32, exponent: i32, emax: i32) -> Self;
+    fn start(accumulator: Accumulator, code: u32, exponent: i32, fraction: i32, emax: i32) -> Self;
     /// The sum of two exact integers.
     fn plus(self, other: Self) -> Self;
     /// The result of a block, and whether the rule itself must compute it.
-    fn finish(self, accumulator: Accumulator, emax: i32) -> (u32, bool);
+    fn finish(self, accumulator: Accumulator, fraction: i32, emax: i32) -> (u32, bool);
 
     /// D = A·B + C.
     #[inline(always)]
     fn multiply<T: Copy + Into<u32>, const M: usize, const N: usize, const K: usize>(
+        core: TensorCore,
         elements: (Element, Element),
         accumulator: Accumulator,
         a: &[[T; M]; K],
         b: &[[T; K]; N],
         c: &mut [[u32; M]; N],
     ) {
-        let rule = Rule::of(elements.0, accumulator);
-        Self::by_blocks(elements, accumulator, rule.block, a, b, c, |column, c| {
+        let rule = Rule::of(core, elements.0, accumulator);
+        Self::by_blocks(&rule, elements, accumulator, rule.block, a, b, c, |column, c| {
             by_rule(&rule, elements, accumulator, a, column, c)
         });
     }
@@ -90,7 +91,9 @@ pub(super) trait Lane: Copy + Default {
     /// D = A·B + C for blocks of this number of columns of A; `exact` computes a column of D from one of B and one of C
     /// if the fast path cannot.
     #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "operands, types and constants of one multiplication")]
     fn by_blocks<T: Copy + Into<u32>, const M: usize, const N: usize, const K: usize>(
+        rule: &Rule,
         elements: (Element, Element),
         accumulator: Accumulator,
         block: usize,
@@ -148,6 +151,7 @@ pub(super) trait Lane: Copy + Default {
             let last = (first + block).min(K);
             for n in 0..N {
                 running[n] = add_block(
+                    (rule.fraction, rule.zero_exponent),
                     accumulator,
                     &a_value[first..last],
                     &a_exponent[first..last],
@@ -170,9 +174,12 @@ fn any<const L: usize>(lanes: &[u32; L]) -> bool {
     lanes.iter().fold(0, |x, &y| x | y) != 0
 }
 
-/// One block of every row: the new codes. Rows that need the rule itself are marked in `rare`.
+/// One block of every row: the new codes. Rows that need the rule itself are marked in `rare`. The first argument is F and the
+/// exponent of a zero.
 #[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "operands, types and constants of one block")]
 fn add_block<L: Lane, const M: usize>(
+    (fraction, zero): (i32, i32),
     accumulator: Accumulator,
     a_value: &[[L; M]],
     a_exponent: &[[i32; M]],
@@ -183,7 +190,7 @@ fn add_block<L: Lane, const M: usize>(
 ) -> [u32; M] {
     let mut c_exponent = [0i32; M];
     for m in 0..M {
-        c_exponent[m] = accumulator_exponent(accumulator, c[m]);
+        c_exponent[m] = accumulator_exponent(accumulator, zero, c[m]);
     }
     // Several partial maxima and sums, all exact, shorten the dependency chains. They are separate variables: with an
     // array, the compiler would vectorize over it instead of over the rows.
@@ -220,10 +227,10 @@ fn add_block<L: Lane, const M: usize>(
     let mut scale = [L::default(); M];
     let mut sum = [L::default(); M];
     for m in 0..M {
-        rare[m] |= u32::from(largest[m] < accumulator.zero_exponent());
-        emax[m] = largest[m].max(accumulator.zero_exponent());
-        scale[m] = L::scale(emax[m]);
-        sum[m] = L::start(accumulator, c[m], c_exponent[m], emax[m]);
+        rare[m] |= u32::from(largest[m] < zero);
+        emax[m] = largest[m].max(zero);
+        scale[m] = L::scale(fraction, emax[m]);
+        sum[m] = L::start(accumulator, c[m], c_exponent[m], fraction, emax[m]);
     }
     let mut other = [L::default(); M];
     let (a_pairs, a_rest) = a_value.as_chunks::<2>();
@@ -243,7 +250,7 @@ fn add_block<L: Lane, const M: usize>(
     }
     let mut result = [0u32; M];
     for m in 0..M {
-        let (code, corner) = sum[m].plus(other[m]).finish(accumulator, emax[m]);
+        let (code, corner) = sum[m].plus(other[m]).finish(accumulator, fraction, emax[m]);
         result[m] = code;
         rare[m] |= u32::from(corner);
     }
@@ -268,9 +275,9 @@ fn by_rule<T: Copy + Into<u32>, const M: usize, const K: usize>(
     })
 }
 
-/// f32 lanes for 8-bit operands: a product has 8 significant bits, a term is below 2^15, a sum of 17 below 2^20.
+/// f32 lanes for 8-bit operands with F = 13: a product has 8 significant bits, a term is below 2^15, a sum of 33 below 2^21.
 pub(super) type Single = f32;
-/// f64 lanes for the others: a product has at most 22 significant bits, a term is below 2^26, a sum of 9 below 2^30.
+/// f64 lanes for the others: a product has at most 22 significant bits, a term is below 2^27, a sum of 33 below 2^33.
 pub(super) type Double = f64;
 
 impl Lane for Single {
@@ -285,13 +292,14 @@ impl Lane for Single {
     }
 
     #[inline(always)]
-    fn scale(emax: i32) -> Self {
+    fn scale(fraction: i32, emax: i32) -> Self {
+        debug_assert_eq!(fraction, 13, "f32 has no room for more");
         // Far below the exponent of any product all products are zero, and any power works.
         Self::from_bits(((127 + 13 - emax.max(-60)) as u32) << 23)
     }
 
     #[inline(always)]
-    fn start(accumulator: Accumulator, code: u32, exponent: i32, emax: i32) -> Self {
+    fn start(accumulator: Accumulator, code: u32, exponent: i32, _fraction: i32, emax: i32) -> Self {
         let (significand, negative, below) = match accumulator {
             Accumulator::F32 => {
                 let hidden = u32::from(code & 0x7f80_0000 != 0) << 23;
@@ -313,7 +321,7 @@ impl Lane for Single {
     }
 
     #[inline(always)]
-    fn finish(self, accumulator: Accumulator, emax: i32) -> (u32, bool) {
+    fn finish(self, accumulator: Accumulator, _fraction: i32, emax: i32) -> (u32, bool) {
         let zero = self == 0.0;
         match accumulator {
             Accumulator::F32 => {
@@ -344,17 +352,17 @@ impl Lane for Double {
     }
 
     #[inline(always)]
-    fn scale(emax: i32) -> Self {
-        Self::from_bits((i64::from(1023 + 24 - emax) as u64) << 52)
+    fn scale(fraction: i32, emax: i32) -> Self {
+        Self::from_bits((i64::from(1023 + fraction - emax) as u64) << 52)
     }
 
     #[inline(always)]
-    fn start(accumulator: Accumulator, code: u32, _exponent: i32, emax: i32) -> Self {
+    fn start(accumulator: Accumulator, code: u32, _exponent: i32, fraction: i32, emax: i32) -> Self {
         let bits = match accumulator {
             Accumulator::F32 => code,
             Accumulator::F16 => cvt_f32_f16(code as u16),
         };
-        (Self::from(f32::from_bits(bits)) * Self::scale(emax)).trunc()
+        (Self::from(f32::from_bits(bits)) * Self::scale(fraction, emax)).trunc()
     }
 
     #[inline(always)]
@@ -363,8 +371,8 @@ impl Lane for Double {
     }
 
     #[inline(always)]
-    fn finish(self, accumulator: Accumulator, emax: i32) -> (u32, bool) {
-        let quantum = Self::from_bits((i64::from(1023 + emax - 24) as u64) << 52);
+    fn finish(self, accumulator: Accumulator, fraction: i32, emax: i32) -> (u32, bool) {
+        let quantum = Self::from_bits((i64::from(1023 + emax - fraction) as u64) << 52);
         let exact = self * quantum;
         let zero = self == 0.0;
         match accumulator {
