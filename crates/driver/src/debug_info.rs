@@ -15,6 +15,9 @@ const LARGEST: u64 = 256 << 20;
 /// Sections and program headers that are read at most.
 const MOST: usize = 4096;
 
+/// File and line.
+type Line = (String, u32);
+
 /// A loaded program or library.
 #[derive(Debug)]
 pub struct Image {
@@ -117,7 +120,7 @@ impl Image {
     }
 
     /// The calls that are inlined at an address, innermost first: the function, and file and line of the call.
-    pub fn inlined(&self, address: u64) -> Vec<(Option<String>, Option<(String, u32)>)> {
+    pub fn inlined(&self, address: u64) -> Vec<(Option<String>, Option<Line>)> {
         let calls = self.entries.calls(address, [&self.tables.strings, &self.tables.line_strings]);
         let place = |(table, file), line| Some((self.tables.file(table, file)?, line));
         calls.into_iter().map(|call| (call.function, place(call.file, call.line))).collect()

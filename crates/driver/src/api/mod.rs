@@ -87,9 +87,7 @@ fn call(name: &str, body: impl FnOnce() -> Answer) -> u32 {
         driver().report_accesses();
     }
     let answer = catch_unwind(AssertUnwindSafe(body));
-    if guard::stale() {
-        driver().guard();
-    }
+    refresh();
     match answer {
         Ok(Ok(())) => 0,
         Ok(Err(Error(code))) => {
@@ -221,8 +219,16 @@ fn settle(mut driver: Guard) {
     make(due);
 }
 
+/// Protects the memory that the host may not access now, and no other: before code of the program runs again.
+fn refresh() {
+    if guard::stale() {
+        driver().guard();
+    }
+}
+
 /// Runs host functions of the program.
 fn make(calls: Calls) {
+    refresh();
     for call in calls {
         let data = std::ptr::with_exposed_provenance_mut(call.data);
         // SAFETY: the program passed the function together with its argument.
