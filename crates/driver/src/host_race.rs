@@ -190,7 +190,7 @@ mod tests {
     fn only_whole_pages_are_protected() {
         let allocation = 0x1_0000..0x1_2800;
         let list = |pairs: &[(u64, u64)]| pairs.iter().map(|(start, end)| *start..*end).collect::<Vec<_>>();
-        let protected = |pairs| whole(&list(pairs), &allocation);
+        let protected = |pairs: &[(u64, u64)]| whole(&list(pairs), &allocation);
         assert_eq!(protected(&[(0, 0x1_0fff)]), list(&[]));
         assert_eq!(protected(&[(0x1_0000, 0x1_1001)]), list(&[(0x1_0000, 0x1_1000)]));
         // The rest of the last page belongs to the allocation.
