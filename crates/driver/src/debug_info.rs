@@ -14,6 +14,9 @@ use crate::inlined::Entries;
 /// Bytes of a section that are read at most.
 const LARGEST: u64 = 256 << 20;
 
+/// File and line.
+type Line = (String, u32);
+
 /// A loaded program or library.
 #[derive(Debug)]
 pub struct Image {
@@ -101,7 +104,7 @@ impl Image {
     }
 
     /// The calls that are inlined at an address, innermost first: the function, and file and line of the call.
-    pub fn inlined(&self, address: u64) -> Vec<(Option<String>, Option<(String, u32)>)> {
+    pub fn inlined(&self, address: u64) -> Vec<(Option<String>, Option<Line>)> {
         let calls = self.entries.calls(address, [&self.tables.strings, &self.tables.line_strings]);
         let place = |(table, file), line| Some((self.tables.file(table, file)?, line));
         calls.into_iter().map(|call| (call.function, place(call.file, call.line))).collect()

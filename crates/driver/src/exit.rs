@@ -25,6 +25,7 @@ extern "C" fn end() {
     // A panic must not leave the library.
     let _ = catch_unwind(AssertUnwindSafe(|| {
         at_end(|driver| {
+            driver.report.count();
             driver.report_accesses();
             driver.guards.set(&[]);
             driver.report_unread();

@@ -189,12 +189,15 @@ mod tests {
     #[test]
     fn only_whole_pages_are_protected() {
         let allocation = 0x1_0000..0x1_2800;
-        assert_eq!(whole(&[0..0x1_0fff], &allocation), []);
-        assert_eq!(whole(&[0x1_0000..0x1_1001], &allocation), [0x1_0000..0x1_1000]);
+        let list = |pairs: &[(u64, u64)]| pairs.iter().map(|(start, end)| *start..*end).collect::<Vec<_>>();
+        let protected = |pairs: &[(u64, u64)]| whole(&list(pairs), &allocation);
+        assert_eq!(protected(&[(0, 0x1_0fff)]), list(&[]));
+        assert_eq!(protected(&[(0x1_0000, 0x1_1001)]), list(&[(0x1_0000, 0x1_1000)]));
         // The rest of the last page belongs to the allocation.
-        assert_eq!(whole(&[0x1_1000..0x1_2800], &allocation), [0x1_1000..0x1_3000]);
-        assert_eq!(whole(&[0x1_0000..0x1_0800, 0x1_0800..0x1_1000], &allocation), [0x1_0000..0x1_1000]);
-        assert_eq!(whole(&[0x1_0000..0x1_0800, 0x1_0801..0x1_1000], &allocation), []);
+        assert_eq!(protected(&[(0x1_1000, 0x1_2800)]), list(&[(0x1_1000, 0x1_3000)]));
+        let half = (0x1_0000, 0x1_0800);
+        assert_eq!(protected(&[half, (0x1_0800, 0x1_1000)]), list(&[(0x1_0000, 0x1_1000)]));
+        assert_eq!(protected(&[half, (0x1_0801, 0x1_1000)]), list(&[]));
     }
 
     #[test]

@@ -175,7 +175,7 @@ impl Entries {
             list_base: 0,
             line_table: 0,
         };
-        let root = unit.entry(&mut reader, |_| true)??;
+        let root = unit.entry(&mut reader, |_| true)?;
         unit.address_base = root.number(ADDRESS_BASE).unwrap_or(0);
         unit.list_base = root.number(LIST_BASE).unwrap_or(0);
         unit.line_table = root.number(LINE_TABLE)?;
@@ -185,7 +185,7 @@ impl Entries {
         }
         let mut calls = Vec::new();
         while !reader.bytes.is_empty() {
-            let Some(entry) = unit.entry(&mut reader, |tag| tag == INLINED_SUBROUTINE)? else { continue };
+            let entry = unit.entry(&mut reader, |tag| tag == INLINED_SUBROUTINE)?;
             if entry.tag != INLINED_SUBROUTINE || self.contains(&unit, &entry, address) != Some(true) {
                 continue;
             }
@@ -314,11 +314,11 @@ fn shapes(bytes: &[u8]) -> Option<BTreeMap<u64, Shape>> {
 }
 
 impl Unit<'_> {
-    /// The next entry; `Some(None)` is the end of a list of entries. Only entries whose tag is wanted have values.
-    fn entry<'a>(&self, reader: &mut Reader<'a>, wanted: impl Fn(u64) -> bool) -> Option<Option<Entry<'a>>> {
+    /// The next entry. One with the tag 0 is the end of a list of entries. Only entries whose tag is wanted have values.
+    fn entry<'a>(&self, reader: &mut Reader<'a>, wanted: impl Fn(u64) -> bool) -> Option<Entry<'a>> {
         let code = reader.uleb()?;
         if code == 0 {
-            return Some(None);
+            return Some(Entry { tag: 0, values: Vec::new() });
         }
         let shape = self.shapes.get(&code)?;
         let keep = wanted(shape.tag);
@@ -329,7 +329,7 @@ impl Unit<'_> {
                 values.push((*attribute, value));
             }
         }
-        Some(Some(Entry { tag: shape.tag, values }))
+        Some(Entry { tag: shape.tag, values })
     }
 
     fn value<'a>(&self, reader: &mut Reader<'a>, form: u64, constant: u64) -> Option<Value<'a>> {
@@ -409,7 +409,7 @@ impl Unit<'_> {
                 return entry.text(NAME, strings);
             };
             let mut reader = Reader { bytes: self.whole.get(usize::try_from(at).ok()?..)? };
-            next = self.entry(&mut reader, |_| true)??;
+            next = self.entry(&mut reader, |_| true)?;
             entry = &next;
         }
         None

@@ -152,6 +152,10 @@ fn checked(settings: &Settings) -> bool {
 
 /// Maximum number of different findings reported per process.
 const MOST: usize = 10_000;
+/// The number of launches is stored after each of the first launches, then after this many more and when the process ends: a system call
+/// for each is a part of the cost of a small launch.
+const COUNTED_EACH: u64 = 1000;
+const COUNTED_TOGETHER: u64 = 32;
 /// Maximum number of findings kept for a SARIF log.
 const KEPT: usize = 1000;
 
@@ -225,7 +229,9 @@ impl Reporter {
         origin: &Origin,
     ) {
         self.launches += 1;
-        self.count();
+        if self.launches <= COUNTED_EACH || self.launches.is_multiple_of(COUNTED_TOGETHER) {
+            self.count();
+        }
         let freed = origin.freed.as_deref().zip(stop.map(|stop| stop.sentence.as_str()));
         // The findings of a checked launch already include a stop caused by the kernel.
         let stop = stop.filter(|stop| !findings.iter().any(|f| f.sentence == stop.sentence));
@@ -272,8 +278,8 @@ impl Reporter {
     }
 
     /// Overwrites the stored number of launches, so that it is correct even if the process is killed, and the file does not grow.
-    fn count(&mut self) {
-        let Some(folder) = &self.folder else { return };
+    pub fn count(&mut self) {
+        let Some(folder) = self.folder.as_ref().filter(|_| self.launches > 0) else { return };
         if self.counter.is_none() {
             let path = folder.join(format!("{}.{COUNT}", std::process::id()));
             self.counter = open(&path, false).ok();

@@ -181,7 +181,7 @@ fn accesses_of_the_host_are_found_next_to_handlers_and_system_calls_of_the_progr
     }
     let run = |what| host_access(&executable, what, &libraries);
     // Two calls of one function, so two call sites.
-    assert_eq!(run("handlers"), (Some(0), "ok\n".to_owned(), vec![46, 46]));
-    assert_eq!(run("crash"), (Some(11), String::new(), vec![46]));
+    assert_eq!(run("handlers"), (Some(0), "ok\n".to_owned(), vec![50, 50]));
+    assert_eq!(run("crash"), (Some(11), String::new(), vec![50]));
     assert_eq!(run("calls"), (Some(0), "ok\n".to_owned(), vec![]));
 }

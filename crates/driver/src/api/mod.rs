@@ -91,9 +91,7 @@ fn call(name: &str, body: impl FnOnce() -> Answer) -> u32 {
         driver().report_accesses();
     }
     let code = code_of(|| body().inspect_err(|Error(code)| crate::unread::call_failed(*code)));
-    if guard::stale() {
-        driver().guard();
-    }
+    refresh();
     code
 }
 
@@ -232,8 +230,16 @@ fn settle(mut driver: Guard) {
     make(due);
 }
 
+/// Protects the memory that the host may not access now, and no other: before code of the program runs again.
+fn refresh() {
+    if guard::stale() {
+        driver().guard();
+    }
+}
+
 /// Runs host functions of the program.
 fn make(calls: Calls) {
+    refresh();
     for call in calls {
         let data = std::ptr::with_exposed_provenance_mut(call.data);
         // SAFETY: the program passed the function together with its argument.

@@ -171,6 +171,7 @@ api! {
             let target = driver.target(stream_number(stream))?;
             driver.host_waited(target);
         }
+        super::refresh();
         // SAFETY: the program passed the function for this call.
         unsafe { callback(stream, 0, data) };
         Ok(())

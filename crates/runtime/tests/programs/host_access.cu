@@ -29,6 +29,10 @@ static void install(void (*handler)(int, siginfo_t *, void *)) {
 }
 
 static int *volatile nowhere = nullptr;
+static int ends[2];
+
+/// A host function that passes its memory to a system call.
+static void CUDART_CB send(void *data) { IS(write(ends[1], data, 2048) == 2048); }
 
 /// Whether an access to address 0 ends in the program's handler.
 static bool own_fault_is_handled() {
@@ -66,17 +70,21 @@ int main(int, char **arguments) {
         *nowhere = 1;
     } else {
         // The copy uses one half of a page, and the program's system call the other half.
-        char *pinned, *device;
-        int ends[2];
+        char *pinned, *whole, *device;
         OK(cudaMallocHost(&pinned, 4096));
         OK(cudaMalloc(&device, 2048));
         OK(cudaMemset(device, 7, 2048));
         OK(cudaMemcpyAsync(pinned, device, 2048, cudaMemcpyDeviceToHost, 0));
         IS(pipe(ends) == 0 && write(ends[1], "words", 5) == 5 && read(ends[0], pinned + 2048, 5) == 5);
+        // This copy uses all of its memory, and a host function after it passes the memory to a system call.
+        OK(cudaMallocHost(&whole, 2048));
+        OK(cudaMemcpyAsync(whole, device, 2048, cudaMemcpyDeviceToHost, 0));
+        OK(cudaLaunchHostFunc(0, send, whole));
         OK(cudaDeviceSynchronize());
         IS(!memcmp(pinned + 2048, "words", 5) && write(ends[1], pinned, 4096) == 4096 && pinned[2047] == 7);
         OK(cudaFree(device));
         OK(cudaFreeHost(pinned));
+        OK(cudaFreeHost(whole));
     }
     OK(cudaFree(data));
     puts("ok");
