@@ -24,10 +24,15 @@ pub const SHAPES: &[[usize; 4]] = &[
     [1, 8, 512, 64],
     [1, 8, 1024, 64],
     [1, 8, 2048, 64],
+    [1, 1, 64, 96],
+    [2, 8, 256, 96],
+    [1, 8, 1024, 96],
     [1, 1, 64, 128],
     [2, 8, 256, 128],
     [1, 8, 1024, 128],
     [1, 8, 2048, 128],
+    [1, 1, 64, 256],
+    [2, 8, 256, 256],
 ];
 
 /// Shapes of inference servers: sequences, query heads, key heads, queries, keys, elements of a row.

@@ -38,6 +38,7 @@ pub fn stub(name: &str, attribute: &str) -> String {
 }
 
 /// Writes the text that `src/api/symbols.rs` includes. A failure is an error of the build.
+#[expect(clippy::print_stdout, reason = "build scripts report to cargo this way")]
 pub fn write(text: &str) {
     let folder = env::var("OUT_DIR").unwrap_or_default();
     if let Err(error) = fs::write(Path::new(&folder).join("symbols.rs"), text) {
