@@ -139,7 +139,8 @@ fn device_runtime_call(text: &str) -> Option<&str> {
     // nvcc writes each part of a call on a line of its own, up to the semicolon.
     text.lines().find_map(|line| {
         let line = line.trim();
-        in_call |= line.starts_with("call") || line.contains(" call");
+        // Not the comments `// callseq`.
+        in_call |= line.starts_with("call") || line.contains(" call ") || line.contains(" call.");
         let found = in_call.then(|| line.split(|c| !is_name(c)).find(has_prefix)).flatten();
         in_call &= !line.ends_with(';');
         found
@@ -175,7 +176,7 @@ impl Driver {
         let texts: Vec<_> = images.iter().map(|bytes| self.text_of(bytes, device)).collect();
         // First, because the units of NVIDIA's device runtime have no PTX for most devices: an error about them would not help.
         if let Some(name) = texts.iter().flatten().find_map(|text| device_runtime_call(text)) {
-            self.report.unsupported(&format!("kernels that launch kernels (`{name}`)"));
+            self.report.unsupported(&format!("dynamic parallelism (`{name}`)"));
             let sentence = format!("a kernel calls `{name}`: dynamic parallelism is not supported");
             return Err((Error::NOT_SUPPORTED, sentence));
         }
