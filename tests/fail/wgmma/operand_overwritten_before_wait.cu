@@ -32,15 +32,16 @@ __device__ void store(float *d, const float *c)
 extern "C" __global__ void __launch_bounds__(128) product(const unsigned short *a, const unsigned short *b, float *d)
 {
     __shared__ __align__(128) unsigned short tile_a[64 * 16], tile_b[8 * 16];
+    unsigned long long left = descriptor(tile_a, 64), right = descriptor(tile_b, 8);
     float c[4] = {};
     load(tile_a, a, 64);
     load(tile_b, b, 8);
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncthreads();
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-    asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0;" //~ async-multiply
+    asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0;"
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "l"(descriptor(tile_a, 64)), "l"(descriptor(tile_b, 8)));
+                 : "l"(left), "l"(right)); //~ async-multiply
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     __syncthreads();
     tile_b[threadIdx.x] = 0; //~ async-multiply
