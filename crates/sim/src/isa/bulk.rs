@@ -64,7 +64,13 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         copy
     ),
     op!(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes{.multicast::cluster}{.L2::cache_hint} [dstMem], [srcMem], size, [mbar]{, ctaMask}{, cache-policy}",
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes{.L2::cache_hint} [dstMem], [srcMem], size, [mbar]{, cache-policy}",
+        "data-movement-and-conversion-instructions-cp-async-bulk",
+        (8, 0, 90),
+        copy
+    ),
+    op!(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster{.L2::cache_hint} [dstMem], [srcMem], size, [mbar], ctaMask{, cache-policy}",
         "data-movement-and-conversion-instructions-cp-async-bulk",
         (8, 0, 90),
         copy

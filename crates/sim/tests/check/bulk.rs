@@ -70,6 +70,16 @@ fn a_load_must_be_waited_for() {
     assert_eq!(classes(&body), ["async-copy"]);
 }
 
+/// Without expected bytes, the phase ends before the copy does.
+#[test]
+fn bytes_that_are_not_expected_are_not_waited_for() {
+    let body = LOAD.replace(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%m], 256",
+        "mbarrier.arrive.shared::cta.b64 _, [%m]",
+    );
+    assert_eq!(classes(&format!("{body}\n{WAIT}\n{USE}")), ["async-copy"]);
+}
+
 /// A ring of one stage: the copy that refills the buffer must wait for the readers.
 #[test]
 fn a_refill_waits_for_the_readers() {
