@@ -14,7 +14,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("tolerance", &["sim"]),
     ("model", &["ptx", "sim"]),
     ("driver", &["ptx", "sim", "diagnostic", "model"]),
-    ("runtime", &["driver", "toolchain"]),
+    ("runtime", &["driver", "sim", "toolchain"]),
     ("gpu", &["launch"]),
     ("speed", &["sim", "launch"]),
     ("kernels", &["ptx", "toolchain", "sim", "launch", "tolerance", "model"]),
