@@ -1,10 +1,10 @@
 //! Cost of a program with many small launches under `warpproof exec`, compared with the same launches made directly on the software GPU.
 //!
-//! Both are processes, measured from start to end and in turns; the fastest of each counts. All figures are *measured*.
+//! Both are processes, measured in turns; the fastest of each counts. The time is that of the processor, with child processes, because other
+//! load of the machine changes it less. All figures are *measured*.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use serde_json::json;
 
@@ -54,17 +54,29 @@ pub(crate) fn run(json: bool) -> Result<(), String> {
         );
     } else {
         println!(
-            "{LAUNCHES} launches: {exec} s under `exec`, {direct} s directly, ratio {ratio} (best of {RUNS}, measured)"
+            "{LAUNCHES} launches: {exec} s under `exec`, {direct} s directly, ratio {ratio} (processor time, best of {RUNS}, measured)"
         );
     }
     if ratio > MOST { Err(format!("the ratio is {ratio}, more than {MOST}")) } else { Ok(()) }
 }
 
-/// The time of a process that succeeds.
+/// The processor's time of a process that succeeds.
 fn seconds(mut command: Command, folder: &Path) -> Result<f64, String> {
-    let start = Instant::now();
+    let start = of_children()?;
     done(command.current_dir(folder))?;
-    Ok(start.elapsed().as_secs_f64())
+    Ok(of_children()? - start)
+}
+
+/// Seconds of the processor that child processes have used, in user and system mode.
+fn of_children() -> Result<f64, String> {
+    // Fields 16 and 17 of the line, in hundredths of a second; the second field is a name in parentheses.
+    let stat = std::fs::read_to_string("/proc/self/stat").map_err(|error| error.to_string())?;
+    let fields = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().skip(13).take(2));
+    let ticks: Option<Vec<u32>> = fields.and_then(|fields| fields.map(|field| field.parse().ok()).collect());
+    match ticks.as_deref() {
+        Some([user, system]) => Ok(f64::from(user + system) / 100.0),
+        _ => Err("expected the times of child processes in /proc/self/stat".to_owned()),
+    }
 }
 
 /// Runs a command that must succeed.

@@ -15,7 +15,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("tolerance", &["sim"]),
     ("model", &["ptx", "sim"]),
     ("driver", &["ptx", "sim", "diagnostic", "model", "stubs"]),
-    ("runtime", &["driver", "toolchain", "stubs"]),
+    ("runtime", &["driver", "sim", "toolchain", "stubs"]),
     ("gpu", &["launch"]),
     ("speed", &["sim", "launch"]),
     ("kernels", &["ptx", "toolchain", "sim", "launch", "tolerance", "model"]),

@@ -13,7 +13,7 @@ template <int K> __global__ void mix(uint32_t *data) {
     __shared__ uint32_t tile[WIDTH];
     uint32_t *mine = data + blockIdx.x * WIDTH;
     tile[threadIdx.x] = mine[threadIdx.x] * (2 * K + 1) + threadIdx.x;
-    // One kernel lacks this barrier: its race must be found, whoever launches it.
+    // One kernel lacks this barrier: its race must be found from any thread.
     if (K != 13)
         __syncthreads();
     uint32_t sum = 0;
