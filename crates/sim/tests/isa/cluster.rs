@@ -209,7 +209,7 @@ fn clusters_run_on_any_number_of_threads() {
         ld.param.u64 %o, [out]; mul.wide.u32 %w, %r1, 4; add.u64 %o, %o, %w; st.global.u32 [%o], %r6;
         barrier.cluster.arrive; barrier.cluster.wait; ret; }";
     // The block diagonally opposite in the cluster of two by two.
-    let expected: Vec<u32> = (0..64).map(|block| (block / 8 ^ 1) * 8 + (block % 8 ^ 1)).collect();
+    let expected: Vec<u32> = (0..64).map(|block| ((block / 8) ^ 1) * 8 + ((block % 8) ^ 1)).collect();
     for threads in [1, 2, 7] {
         let mut device = Device::new().with_threads(threads);
         let out = device.alloc::<u32>(64).unwrap();
