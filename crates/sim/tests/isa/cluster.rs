@@ -5,6 +5,9 @@ use crate::sync::Grid;
 use warpproof_sim::schedule::Order;
 use warpproof_sim::{Device, StopKind};
 
+/// The value of the threads of a block, by its number.
+type ByBlock = fn(u64) -> u64;
+
 /// Four clusters of four blocks of 64 threads.
 const FOUR: Grid = Grid { target: "sm_90", blocks: 16, cluster: 4, threads: 64, ..Grid::HOPPER };
 
@@ -28,7 +31,7 @@ fn by_thread(value: impl Fn(u64, u64) -> u64) -> Column {
 
 #[test]
 fn special_registers_name_the_cluster() {
-    let registers: [(&str, fn(u64) -> u64); 8] = [
+    let registers: [(&str, ByBlock); 8] = [
         ("%clusterid.x", |block| block / 4),
         ("%nclusterid.x", |_| 4),
         ("%cluster_ctaid.x", |block| block % 4),
@@ -98,7 +101,7 @@ fn atomics_of_a_cluster_meet_in_one_block() {
 
 #[test]
 fn an_address_names_its_block() {
-    let bodies: [(&str, fn(u64) -> u64); 7] = [
+    let bodies: [(&str, ByBlock); 7] = [
         ("getctarank.shared::cluster.u32 %d0, %m;", |block| (block + 1) % 4),
         ("getctarank.shared::cluster.u32 %d0, %c;", |block| block % 4),
         ("cvt.u64.u32 %w, %m; getctarank.shared::cluster.u64 %d0, %w;", |block| (block + 1) % 4),
