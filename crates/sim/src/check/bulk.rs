@@ -39,7 +39,7 @@ pub(crate) struct Agents {
     issued: BTreeMap<(u32, u32, u64), u32>,
 }
 
-/// The most agents of a launch that are told apart.
+/// The most agents that are distinguished.
 const MOST: u32 = 1 << 26;
 
 impl Agents {

@@ -233,9 +233,8 @@ fn copy(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             for target in targets {
                 let mut copy = copy;
                 if let Some(rank) = target {
-                    let moved = |address: u64| cluster_address(rank, address);
-                    copy.to.1 = moved(copy.to.1);
-                    copy.barrier = copy.barrier.map(moved);
+                    copy.to.1 = cluster_address(rank, copy.to.1);
+                    copy.barrier = copy.barrier.map(|barrier| cluster_address(rank, barrier));
                 }
                 let place = w.probe_bulk(copy.to.0, copy.to.1, bytes, align);
                 place.map_err(|fault| w.fault(lane, fault, AccessKind::Write, bytes))?;
@@ -337,9 +336,9 @@ fn wait(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             own && over && copy.barrier.is_none()
         };
         if only_read {
-            w.read_sources(which)?
+            w.read_sources(which)?;
         } else {
-            w.complete_bulk(which)?
+            w.complete_bulk(which)?;
         }
         Ok(Flow::Next)
     }))

@@ -1,10 +1,5 @@
 //! Addresses in the shared memory of the blocks of a cluster.
 
-#![expect(
-    clippy::unnecessary_wraps,
-    reason = "all binders share one signature, although most of these cannot fail"
-)]
-
 use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
 use crate::machine::{Flow, Row, Type, Warp, Width, at, cluster_address, lanes_of};

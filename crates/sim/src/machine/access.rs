@@ -419,54 +419,6 @@ impl Warp<'_, '_> {
         }
     }
 
-    /// Reports an access through addresses in the cluster's shared memory, block by block.
-    #[cold]
-    fn tell_windows(
-        &mut self,
-        kind: AccessKind,
-        addresses: &Row<u64>,
-        bytes: u32,
-        lanes: u32,
-        told: Told<'_>,
-    ) {
-        let mut rest = lanes;
-        while rest != 0 {
-            let (rank, _) = self.locate_shared(addresses.0[rest.trailing_zeros() as usize & 31]);
-            let (mut offsets, mut own) = (Row([0; LANES]), 0);
-            for lane in lanes_of(rest) {
-                let (window, offset) = self.locate_shared(addresses.0[lane]);
-                if window == rank {
-                    own |= 1 << lane;
-                    offsets.0[lane] = offset;
-                }
-            }
-            rest &= !own;
-            let (block, warp, pc) = (self.cta.linear, self.state.id, self.pc);
-            let Told { unchanged, words, deferred, used } = told;
-            let access = Access {
-                block,
-                warp,
-                pc,
-                space: Space::Shared,
-                kind,
-                addresses: &offsets,
-                bytes,
-                lanes: own,
-                unchanged,
-                words,
-                deferred,
-                used,
-            };
-            if let Some(watch) = self.watch.as_deref_mut() {
-                if rank == self.cta.rank {
-                    watch.access(&access);
-                } else {
-                    watch.remote(rank, &access);
-                }
-            }
-        }
-    }
-
     pub(super) fn read_rows<const WORDS: usize>(
         &mut self,
         space: Space,

@@ -4,10 +4,11 @@
 //! address in the shared memory of a block of the cluster is an offset plus the block's rank plus one in the bits above; an
 //! address without such bits is in the shared memory of the executing block, as with `shared::cta`.
 
+use super::access::Told;
 use super::block::{Barrier, CLUSTER_BARRIER, Cta};
 use super::grid::{Collect, Listen, dispatch};
 use super::guided::Guide;
-use super::{Grid, Outcome, Wait, Warp, at};
+use super::{Access, AccessKind, Grid, LANES, Outcome, Row, Wait, Warp, at, lanes_of};
 use crate::memory::{Fault, FaultKind, Memory, SharedMemory, Space};
 use crate::observe::{
     Arrival, AsyncCopy, BulkCopy, Detail, Exchange, Guarded, Issue, Mbarrier, Moved, Observer, SharedAccess,
@@ -141,6 +142,54 @@ impl Warp<'_, '_> {
         }
     }
 
+    /// Reports an access through addresses in the cluster's shared memory, block by block.
+    #[cold]
+    pub(super) fn tell_windows(
+        &mut self,
+        kind: AccessKind,
+        addresses: &Row<u64>,
+        bytes: u32,
+        lanes: u32,
+        told: Told<'_>,
+    ) {
+        let mut rest = lanes;
+        while rest != 0 {
+            let (rank, _) = self.locate_shared(addresses.0[at(rest.trailing_zeros()) & 31]);
+            let (mut offsets, mut own) = (Row([0; LANES]), 0);
+            for lane in lanes_of(rest) {
+                let (window, offset) = self.locate_shared(addresses.0[lane]);
+                if window == rank {
+                    own |= 1 << lane;
+                    offsets.0[lane] = offset;
+                }
+            }
+            rest &= !own;
+            let (block, warp, pc) = (self.cta.linear, self.state.id, self.pc);
+            let Told { unchanged, words, deferred, used } = told;
+            let access = Access {
+                block,
+                warp,
+                pc,
+                space: Space::Shared,
+                kind,
+                addresses: &offsets,
+                bytes,
+                lanes: own,
+                unchanged,
+                words,
+                deferred,
+                used,
+            };
+            if let Some(watch) = self.watch.as_deref_mut() {
+                if rank == self.cta.rank {
+                    watch.access(&access);
+                } else {
+                    watch.remote(rank, &access);
+                }
+            }
+        }
+    }
+
     /// The cluster's barrier.
     pub(super) fn cluster_barrier(&self) -> &Barrier {
         let first = self.peers.0.first().unwrap_or(self.cta);
@@ -161,7 +210,7 @@ impl Warp<'_, '_> {
     /// The lanes in `exec` arrive at the cluster barrier and continue.
     pub fn arrive_cluster(&mut self) -> Result<super::Flow, super::Flow> {
         let phase = self.cluster_barrier().phase;
-        for lane in super::lanes_of(self.exec) {
+        for lane in lanes_of(self.exec) {
             if self.state.cluster[lane] != 0 {
                 let sentence = "a thread arrives at the cluster barrier twice without waiting".to_owned();
                 let lane = u32::try_from(lane).unwrap_or(0);
@@ -207,7 +256,7 @@ impl Warp<'_, '_> {
     /// Lanes have exited: the cluster barrier does not wait for them, but those that arrived no longer count.
     pub(super) fn leave_cluster(&mut self) {
         let phase = self.cluster_barrier().phase;
-        let gone = super::lanes_of(self.exec).filter(|lane| self.state.cluster[*lane] > phase).count();
+        let gone = lanes_of(self.exec).filter(|lane| self.state.cluster[*lane] > phase).count();
         let gone = u32::try_from(gone).unwrap_or(0);
         let barrier = self.cluster_barrier_mut();
         barrier.arrived = barrier.arrived.saturating_sub(gone);
@@ -218,7 +267,7 @@ impl Warp<'_, '_> {
     pub fn wait_cluster(&mut self) -> super::Flow {
         let phase = self.cluster_barrier().phase;
         let mut pending = 0;
-        for lane in super::lanes_of(self.exec) {
+        for lane in lanes_of(self.exec) {
             match self.state.cluster[lane] {
                 0 => {
                     let sentence = "a thread waits at the cluster barrier without having arrived".to_owned();
@@ -230,7 +279,7 @@ impl Warp<'_, '_> {
             }
         }
         let over = self.exec & !pending;
-        for lane in super::lanes_of(over) {
+        for lane in lanes_of(over) {
             self.state.cluster[lane] = 0;
         }
         if let Some(watch) = self.watch.as_deref_mut().filter(|_| over != 0) {
@@ -313,10 +362,10 @@ impl Observer for Observers {
     fn diverge(&mut self, warp: u32, pc: u32) {
         self.own().diverge(warp, pc);
     }
-    fn access(&mut self, access: &super::Access<'_>) {
+    fn access(&mut self, access: &Access<'_>) {
         self.own().access(access);
     }
-    fn remote(&mut self, rank: u32, access: &super::Access<'_>) {
+    fn remote(&mut self, rank: u32, access: &Access<'_>) {
         self.own().remote(rank, access);
     }
     fn shared(&mut self, shared: &SharedAccess<'_>) {

@@ -31,7 +31,7 @@ fn check(body: &str) -> Checked {
     let checks = vec![Check::Race, Check::Init, Check::Barrier, Check::Output];
     let kernel = device.load(&text).unwrap().kernel("k").unwrap();
     let settings = Settings { checks, buffers, ..Settings::default() };
-    device.check(&kernel.launch().block(64).arg(&input).arg(&out), &settings)
+    device.check(&kernel.launch().block(64).arg(input).arg(out), &settings)
 }
 
 const LOAD: &str = "@%q mbarrier.arrive.expect_tx.shared::cta.b64 _, [%m], 256;\n@%q cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%b], [%g], 256, [%m];";

@@ -21,7 +21,7 @@ fn check_with(body: &str, checks: &[Check]) -> Checked {
     let out = device.alloc::<u32>(128).unwrap();
     let kernel = device.load(&text).unwrap().kernel("k").unwrap();
     let settings = Settings { checks: checks.to_vec(), ..Settings::default() };
-    device.check(&kernel.launch().grid(4).block(32).arg(&out), &settings)
+    device.check(&kernel.launch().grid(4).block(32).arg(out), &settings)
 }
 
 fn check(body: &str) -> Checked {

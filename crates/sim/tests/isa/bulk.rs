@@ -69,13 +69,13 @@ fn a_copy_acts_as_late_as_the_program_allows() {
         @%q mbarrier.arrive.expect_tx.shared::cta.b64 _, [%m], 1024;
         @%q cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%b], [%g], 1024, [%m];
         bar.sync 0; ld.shared.b64 %d0, [%a]; bar.sync 0; WAIT";
-    assert_eq!(run(BLOCK, body), vec![7; 128], "nobody has waited");
+    assert_eq!(run(BLOCK, body), vec![7; 128], "no thread has waited");
     assert_eq!(run(Grid { copies: CopyTiming::Early, ..BLOCK }, body), data());
 }
 
 #[test]
 fn stores_are_in_groups() {
-    // The destination is the place of the first output; what is there after the wait is the second.
+    // The destination is the place of the first output; the second output is its value after the wait.
     let store = |copy: &str, wait: &str| {
         format!(
             "ld.global.b64 %d0, [%f]; st.shared.b64 [%a], %d0; fence.proxy.async; bar.sync 0; ld.param.u64 %g, [out0];

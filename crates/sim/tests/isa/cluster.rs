@@ -1,11 +1,12 @@
 //! Clusters: special registers, addresses in the memory of other blocks, accesses to it, and the cluster's barrier.
 
-#![expect(clippy::unwrap_used, reason = "a setup failure fails the test")]
-
 use crate::harness::Column;
 use crate::sync::Grid;
 use warpproof_sim::schedule::Order;
 use warpproof_sim::{Device, StopKind};
+
+/// The value of the threads of a block, by its number.
+type ByBlock = fn(u64) -> u64;
 
 /// Four clusters of four blocks of 64 threads.
 const FOUR: Grid = Grid { target: "sm_90", blocks: 16, cluster: 4, threads: 64, ..Grid::HOPPER };
@@ -30,8 +31,8 @@ fn by_thread(value: impl Fn(u64, u64) -> u64) -> Column {
 
 #[test]
 fn special_registers_name_the_cluster() {
-    for (register, value) in [
-        ("%clusterid.x", (|block| block / 4) as fn(u64) -> u64),
+    let registers: [(&str, ByBlock); 8] = [
+        ("%clusterid.x", |block| block / 4),
         ("%nclusterid.x", |_| 4),
         ("%cluster_ctaid.x", |block| block % 4),
         ("%cluster_nctaid.x", |_| 4),
@@ -39,7 +40,8 @@ fn special_registers_name_the_cluster() {
         ("%cluster_nctarank", |_| 4),
         ("%clusterid.y", |_| 0),
         ("%cluster_nctaid.z", |_| 1),
-    ] {
+    ];
+    for (register, value) in registers {
         let got = FOUR.column(&format!("mov.u32 %d0, {register};"));
         assert_eq!(got, by_thread(|block, _| value(block)), "{register}");
     }
@@ -99,8 +101,8 @@ fn atomics_of_a_cluster_meet_in_one_block() {
 
 #[test]
 fn an_address_names_its_block() {
-    for (body, value) in [
-        ("getctarank.shared::cluster.u32 %d0, %m;", (|block| (block + 1) % 4) as fn(u64) -> u64),
+    let bodies: [(&str, ByBlock); 7] = [
+        ("getctarank.shared::cluster.u32 %d0, %m;", |block| (block + 1) % 4),
         ("getctarank.shared::cluster.u32 %d0, %c;", |block| block % 4),
         ("cvt.u64.u32 %w, %m; getctarank.shared::cluster.u64 %d0, %w;", |block| (block + 1) % 4),
         ("cvt.u64.u32 %w, %m; cvta.shared::cluster.u64 %w, %w; getctarank.u64 %d0, %w;", |block| {
@@ -118,7 +120,8 @@ fn an_address_names_its_block() {
             "cvt.u64.u32 %w, %c; cvta.shared.u64 %w, %w; isspacep.shared %q, %w; selp.u32 %d0, 1, 0, %q;",
             |_| 1,
         ),
-    ] {
+    ];
+    for (body, value) in bodies {
         assert_eq!(FOUR.column(&prepared(body)), by_thread(|block, _| value(block)), "{body}");
     }
     // An address mapped to the own block is the own memory.
@@ -209,12 +212,12 @@ fn clusters_run_on_any_number_of_threads() {
         ld.param.u64 %o, [out]; mul.wide.u32 %w, %r1, 4; add.u64 %o, %o, %w; st.global.u32 [%o], %r6;
         barrier.cluster.arrive; barrier.cluster.wait; ret; }";
     // The block diagonally opposite in the cluster of two by two.
-    let expected: Vec<u32> = (0..64).map(|block| (block / 8 ^ 1) * 8 + (block % 8 ^ 1)).collect();
+    let expected: Vec<u32> = (0..64).map(|block| ((block / 8) ^ 1) * 8 + ((block % 8) ^ 1)).collect();
     for threads in [1, 2, 7] {
         let mut device = Device::new().with_threads(threads);
         let out = device.alloc::<u32>(64).unwrap();
         let kernel = device.load(text).unwrap().kernel("k").unwrap();
-        kernel.launch().grid((8, 8)).arg(&out).run(&mut device).unwrap();
+        kernel.launch().grid((8, 8)).arg(out).run(&mut device).unwrap();
         assert_eq!(device.read(&out).unwrap(), expected);
     }
 }
