@@ -40,9 +40,6 @@ const GENERATED: &[(&str, &[&str])] = &[
     ("__managed__", &["__cudaRegisterManagedVar", "__cudaInitModule"]),
 ];
 
-/// Functions of the runtime that pass the call on to a function of the driver that is not supported: clusters.
-const NOT_YET: [&str; 2] = ["cudaOccupancyMaxActiveClusters", "cudaOccupancyMaxPotentialClusterSize"];
-
 /// The programs that call each function.
 type Calls = BTreeMap<String, BTreeSet<String>>;
 
@@ -160,7 +157,7 @@ fn rows(exported: &BTreeMap<u32, BTreeSet<String>>, blocks: &[Vec<String>], call
         let majors: Vec<u32> =
             exported.iter().filter(|(_, names)| names.contains(name)).map(|(major, _)| *major).collect();
         let mut programs = BTreeSet::new();
-        let mut done = !NOT_YET.contains(&name);
+        let mut done = true;
         for major in &majors {
             let own = format!("{name}_in{major}");
             let has = |wanted: &str| blocks.iter().find(|names| names.iter().any(|name| name == wanted));

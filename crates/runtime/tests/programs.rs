@@ -1,7 +1,7 @@
 //! Programs of the CUDA runtime run unchanged.
 mod bench;
 
-use bench::{compile, libraries, nvcc, run, run_on_two_devices, succeeds, succeeds_on_both_versions, text};
+use bench::{compile, libraries, nvcc, run, run_on, succeeds, succeeds_on_both_versions, text};
 use std::process::Command;
 
 #[test]
@@ -105,7 +105,7 @@ fn kernels_of_eight_threads_have_the_results_and_findings_of_one() {
 fn two_devices() {
     let libraries = libraries();
     let Some(program) = nvcc("devices.cu", &[], &libraries) else { return };
-    let output = run_on_two_devices(&program, &libraries);
+    let output = run_on("l4,l4", &program, &libraries);
     assert_eq!((text(&output.stdout), text(&output.stderr)), ("ok\n".to_owned(), String::new()));
 }
 
@@ -134,7 +134,15 @@ fn libraries_on_one_device_and_on_two() {
     succeeds("libraries.cu", &[]);
     let libraries = libraries();
     let Some(program) = nvcc("libraries.cu", &[], &libraries) else { return };
-    let output = run_on_two_devices(&program, &libraries);
+    let output = run_on("l4,l4", &program, &libraries);
+    assert_eq!((text(&output.stdout), text(&output.stderr)), ("ok\n".to_owned(), String::new()));
+}
+
+#[test]
+fn clusters_on_hopper() {
+    let libraries = libraries();
+    let Some(program) = nvcc("clusters.cu", &["-arch=sm_90", "-std=c++17"], &libraries) else { return };
+    let output = run_on("h100", &program, &libraries);
     assert_eq!((text(&output.stdout), text(&output.stderr)), ("ok\n".to_owned(), String::new()));
 }
 

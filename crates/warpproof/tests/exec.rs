@@ -215,7 +215,13 @@ fn a_finding_of_a_kernel_names_its_launch() {
 fn late_work_gives_old_values_to_a_program_that_does_not_wait() {
     let bench = Bench::bare();
     compile(&bench, "late/stale_pinned.c");
-    bench.run(["exec", "--", "./program"]).exits(0);
+    let run = bench.run(["exec", "--", "./program"]).exits(1);
+    assert!(
+        run.err.contains("error[stream-race]: the host reads memory that the copy writes"),
+        "{}",
+        run.err
+    );
+    bench.run(["exec", "--host-races", "off", "--", "./program"]).exits(0);
     bench.run(["exec", "--late", "--", "./program"]).exits(5);
     bench.run(["exec", "--late", "--", "./program", "synchronize"]).exits(0);
 }

@@ -281,8 +281,9 @@ fn how_to_launch_is_asked_for() {
         stopped.err
     );
     assert!(stopped.err.contains("bad_line.ptx:1"), "{}", stopped.err);
-    fs::write(&file, "//@launch: cluster=2 grid=2 block=32\n").unwrap();
-    run(&bench, &["bad_line.ptx"]).exits(3);
+    fs::write(&file, "//@launch: cluster=none grid=2 block=32\n").unwrap();
+    let stopped = run(&bench, &["bad_line.ptx"]).exits(2);
+    assert!(stopped.err.contains("none"), "{}", stopped.err);
     run(&bench, &["gone.ptx"]).exits(2);
     let broken = bench.kernel("broken.ptx");
     run(&bench, &[&broken]).exits(1);

@@ -171,11 +171,9 @@ mod tests {
     use super::{VERSION, VERSIONS};
 
     #[test]
-    fn the_reported_version_is_the_newest_of_the_table() {
+    fn no_function_of_the_table_is_newer_than_the_reported_version() {
         let since = |line: &str| line.split_whitespace().nth(1)?.parse().ok();
-        assert_eq!(
-            VERSIONS.lines().filter(|line| !line.starts_with('#')).filter_map(since).max(),
-            Some(VERSION)
-        );
+        let newest = VERSIONS.lines().filter(|line| !line.starts_with('#')).filter_map(since).max();
+        assert!(newest.is_some_and(|newest: i32| newest <= VERSION), "{newest:?}");
     }
 }

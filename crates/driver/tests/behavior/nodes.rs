@@ -327,9 +327,11 @@ fn launches_of_graphs_have_attributes() {
     ok!(api::cuGraphKernelNodeCopyAttributes(nodes[1], nodes[0]));
     ok!(api::cuGraphKernelNodeGetAttribute(nodes[1], 2, out(&mut read)));
     assert_eq!(read, value);
-    // Clusters are not supported, and attributes without effect cannot be read.
-    value[..3].fill(2);
-    assert_eq!(answer!(api::cuGraphKernelNodeSetAttribute(nodes[0], 4, from(&[value]))), 801);
+    // The dimensions of a cluster. Attributes without effect cannot be read.
+    value[..3].fill(1);
+    ok!(api::cuGraphKernelNodeSetAttribute(nodes[0], 4, from(&[value])));
+    ok!(api::cuGraphKernelNodeGetAttribute(nodes[0], 4, out(&mut read)));
+    assert_eq!(read, value);
     assert_eq!(answer!(api::cuGraphKernelNodeGetAttribute(nodes[0], 8, out(&mut read))), 801);
 }
 

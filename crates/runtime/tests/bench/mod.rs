@@ -100,11 +100,11 @@ pub(crate) fn printed_with_headers(name: &str) -> Vec<String> {
     folders.iter().map(print).collect()
 }
 
-/// Runs a program on the libraries with two devices.
-pub(crate) fn run_on_two_devices(program: &Path, libraries: &TempDir) -> Output {
+/// Runs a program on the libraries with these devices, such as `l4,l4`.
+pub(crate) fn run_on(devices: &str, program: &Path, libraries: &TempDir) -> Output {
     let mut command = Command::new(program);
     command.env("LD_LIBRARY_PATH", libraries.path()).env_remove("WARPPROOF_REPORT");
-    command.env("WARPPROOF_DEVICE", "l4,l4").output().expect("the program starts")
+    command.env("WARPPROOF_DEVICE", devices).output().expect("the program starts")
 }
 
 /// Compiles a CUDA program; `None` if a test must be skipped.

@@ -61,6 +61,12 @@ fn place(address: u64) -> (usize, u32) {
     (usize::try_from(rank).unwrap_or(usize::MAX), u32::try_from(address & 0xff_ffff).unwrap_or(0))
 }
 
+/// The offset in the shared memory of the block with this rank, if the place is there.
+pub(crate) fn offset_in(rank: u32, (space, address): (Space, u64)) -> Option<u32> {
+    let (owner, offset) = place(address);
+    (space == Space::Shared && owner == at(rank)).then_some(offset)
+}
+
 impl Cluster {
     /// A copy is issued: from now on its agent reads the source and writes the destination.
     pub(crate) fn bulk_issued(

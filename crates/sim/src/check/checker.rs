@@ -57,8 +57,10 @@ struct Races {
     shared: Held,
     global: GlobalRace,
     copies: Copies,
-    /// The tensor core and the async proxy, if the kernel has asynchronous multiplications.
-    multiplies: Option<(Multiplies, Proxy)>,
+    /// The tensor core, if the kernel has asynchronous multiplications.
+    multiplies: Option<Multiplies>,
+    /// The async proxy, if the kernel uses it.
+    proxy: Option<Proxy>,
 }
 
 /// The results of a block's observer.
@@ -84,13 +86,14 @@ impl Checker {
         // Stores of other blocks are known only to the race check, and the check for uninitialized values needs them.
         let muted = !context.settings.has(Check::Race);
         let needed = context.shares_memory() && context.settings.has(Check::Init);
+        let multiplies = context.multiplies.is_some();
         let race = (!muted || needed).then(|| Races {
             shared: clusters.of(&context, block),
             global: GlobalRace::new(&context, together),
             copies: Copies::default(),
-            multiplies: context.multiplies.as_ref().filter(|_| !muted).map(|_| {
-                (Multiplies::new(context.shared), Proxy::new(context.shared, context.block_threads()))
-            }),
+            multiplies: (multiplies && !muted).then(|| Multiplies::new(context.shared)),
+            proxy: ((multiplies || context.bulk) && !muted)
+                .then(|| Proxy::new(context.shared, context.block_threads())),
         });
         let facts = context.facts.as_ref();
         let init = facts
@@ -215,11 +218,13 @@ impl Observer for Checker {
         }
         if let Some(race) = &mut self.race {
             race.global.issue(&self.context, issue);
-            if let Some((multiplies, proxy)) = &mut race.multiplies {
+            if let Some(multiplies) = &mut race.multiplies {
                 multiplies.issue(&self.context, self.block, &mut self.raw_findings, issue);
-                if let Op::Fence(Fence::Proxy { shared: true }) = self.context.program.op(issue.pc) {
-                    proxy.fence(issue.warp, issue.exec);
-                }
+            }
+            if let (Some(proxy), Op::Fence(Fence::Proxy { shared: true })) =
+                (&mut race.proxy, self.context.program.op(issue.pc))
+            {
+                proxy.fence(issue.warp, issue.exec);
             }
         }
         match self.context.sites.get(issue.pc).kind {
@@ -283,11 +288,13 @@ impl Observer for Checker {
             }
         }
         if let (Some(race), false) = (race, access.deferred) {
-            let Races { shared, global, copies, multiplies } = race;
+            let Races { shared, global, copies, multiplies, proxy } = race;
             let mut dropped = RawFindings::default();
             let findings = if *muted { &mut dropped } else { raw_findings };
-            if let (Some((multiplies, proxy)), Space::Shared) = (multiplies, access.space) {
+            if let (Some(multiplies), Space::Shared) = (multiplies, access.space) {
                 multiplies.access(context, findings, access);
+            }
+            if let (Some(proxy), Space::Shared) = (proxy, access.space) {
                 proxy.access(access);
             }
             by_use(access, |access| match access.space {
@@ -355,15 +362,15 @@ impl Observer for Checker {
     }
 
     fn barrier(&mut self, _block: u32, id: u32) {
+        if let Some(proxy) = self.race.as_mut().and_then(|race| race.proxy.as_mut()) {
+            proxy.synchronized();
+        }
         if id == CLUSTER_BARRIER {
             // Every block of the cluster sees the event.
             if let (Some(race), 0) = (&mut self.race, self.rank) {
                 race.shared.with(Cluster::completed);
             }
             return;
-        }
-        if let Some((_, proxy)) = self.race.as_mut().and_then(|race| race.multiplies.as_mut()) {
-            proxy.synchronized();
         }
         let waiting = self.order.complete(id);
         self.fences.complete(id, waiting.as_deref());
@@ -376,7 +383,7 @@ impl Observer for Checker {
     }
 
     fn converge(&mut self, warp: u32, lanes: u32) {
-        if let Some((_, proxy)) = self.race.as_mut().and_then(|race| race.multiplies.as_mut()) {
+        if let Some(proxy) = self.race.as_mut().and_then(|race| race.proxy.as_mut()) {
             proxy.synchronized();
         }
         self.order.converge(warp, lanes);
@@ -424,7 +431,7 @@ impl Observer for Checker {
             });
             race.global.copy_issued(context, order, findings, *block, copy);
             race.copies.issued(copy);
-            if let Some((multiplies, _)) = &race.multiplies {
+            if let Some(multiplies) = &race.multiplies {
                 multiplies.copy_issued(context, *block, findings, copy);
             }
         }
@@ -443,14 +450,14 @@ impl Observer for Checker {
             });
             race.global.copy_done(copy);
             race.copies.done(copy);
-            if let Some((_, proxy)) = &mut race.multiplies {
+            if let Some(proxy) = &mut race.proxy {
                 proxy.copied(copy);
             }
         }
     }
 
     fn bulk_issued(&mut self, copy: &BulkCopy) {
-        let Checker { context, block, order, raw_findings, muted, race, outputs, .. } = self;
+        let Checker { context, block, rank, order, raw_findings, muted, race, outputs, .. } = self;
         if let (Some(outputs), (Space::Global, address)) = (outputs, copy.to) {
             outputs.bulk(address, copy.bytes);
         }
@@ -458,6 +465,15 @@ impl Observer for Checker {
         let mut dropped = RawFindings::default();
         let findings = if *muted { &mut dropped } else { raw_findings };
         race.global.bulk(context, order, findings, *block, copy);
+        if let Some(proxy) = &mut race.proxy {
+            // A store of registers has no source in memory.
+            if let (Some(from), false) = (bulk::offset_in(*rank, copy.from), copy.from == copy.to) {
+                proxy.read(context, *block, findings, copy.pc, (&[from], copy.bytes));
+            }
+            if let Some(to) = bulk::offset_in(*rank, copy.to) {
+                proxy.overwritten(to, copy.bytes);
+            }
+        }
         let place = (*block, &race.copies);
         race.shared.with(|cluster| cluster.bulk_issued(context, order, findings, place, copy));
     }
@@ -487,15 +503,20 @@ impl Observer for Checker {
     }
 
     fn multiply_issued(&mut self, multiply: &MultiplyAsync<'_>) {
-        if let Some((multiplies, proxy)) = self.race.as_mut().and_then(|race| race.multiplies.as_mut()) {
-            multiplies.issued(multiply);
-            proxy.read(&self.context, self.block, &mut self.raw_findings, multiply);
+        if let Some(race) = &mut self.race {
+            if let Some(multiplies) = &mut race.multiplies {
+                multiplies.issued(multiply);
+            }
+            if let Some(proxy) = &race.proxy {
+                let pieces = (multiply.pieces, 16);
+                proxy.read(&self.context, self.block, &mut self.raw_findings, multiply.pc, pieces);
+            }
         }
         self.read_operands(multiply);
     }
 
     fn multiply_done(&mut self, multiply: &MultiplyAsync<'_>) {
-        if let Some((multiplies, _)) = self.race.as_mut().and_then(|race| race.multiplies.as_mut()) {
+        if let Some(multiplies) = self.race.as_mut().and_then(|race| race.multiplies.as_mut()) {
             multiplies.done(multiply);
         }
         self.read_operands(multiply);
@@ -511,7 +532,7 @@ impl Observer for Checker {
                     window.mbarrier(&mut self.order, mbarrier);
                 }
             });
-            if let Some((_, proxy)) = &mut race.multiplies {
+            if let Some(proxy) = &mut race.proxy {
                 proxy.synchronized();
             }
         }

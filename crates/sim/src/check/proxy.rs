@@ -1,18 +1,19 @@
-//! Shared memory that threads write and the async proxy reads: `wgmma` operands.
+//! Shared memory that threads write and the async proxy reads: operands of `wgmma`, sources of bulk copies.
 //!
-//! Threads access memory through the generic proxy, `wgmma` through the async proxy. A barrier alone does not order the two; a
+//! Threads access memory through the generic proxy, `wgmma` and bulk copies through the async proxy. A barrier alone does not order the two; a
 //! `fence.proxy.async` between the write and the read does. Reported: a read by the async proxy of a word whose last write is by
 //! a thread, if neither that thread has executed the fence since, nor any thread after it synchronized with others. Source: the
 //! memory consistency model of the PTX manual, "async proxy".
 //!
 //! Can miss: a fence of a thread that is not ordered after the write, if some synchronization of the block happened in
-//! between. Never reports a write whose own thread has executed the fence.
+//! between; a write by a thread of another block of the cluster; global memory. Never reports a write whose own thread has executed the fence.
 
 use super::context::Context;
 use super::raw::{Raw, RawFindings, Spot};
 use super::{Class, Severity};
+use crate::isa::Op;
 use crate::machine::{Access, AccessKind, at, lanes_of};
-use crate::observe::{AsyncCopy, MultiplyAsync};
+use crate::observe::AsyncCopy;
 
 /// The last write of a word by a thread.
 #[derive(Clone, Copy, Debug, Default)]
@@ -95,30 +96,41 @@ impl Proxy {
         }
     }
 
-    /// A multiplication reads its operands through the async proxy.
+    /// The async proxy writes these bytes: what threads wrote there before is gone.
+    pub(crate) fn overwritten(&mut self, address: u32, bytes: u32) {
+        for word in address / 4..address.saturating_add(bytes).div_ceil(4) {
+            if let Some(known) = self.words.get_mut(at(word)) {
+                *known = Write::default();
+            }
+        }
+    }
+
+    /// The instruction at `pc` reads pieces of shared memory through the async proxy: their addresses, and the bytes of each.
     pub(crate) fn read(
         &self,
         context: &Context,
         block: u32,
         raw_findings: &mut RawFindings,
-        multiply: &MultiplyAsync<'_>,
+        pc: u32,
+        (pieces, bytes): (&[u32], u32),
     ) {
-        for piece in multiply.pieces {
+        for piece in pieces {
             let first = at(piece / 4);
-            let Some(words) = self.words.get(first..first + 4) else { continue };
+            let Some(words) = self.words.get(first..first + at(bytes.div_ceil(4))) else { continue };
             let fenced = |write: &Write| self.fenced.get(at(write.thread)).copied().unwrap_or(0);
             let exposed = |write: &&Write| {
                 write.time != 0 && fenced(write) <= write.time && self.fenced_syncs <= write.syncs
             };
             let Some(write) = words.iter().find(exposed) else { continue };
-            let key = (Class::Proxy, write.pc, multiply.pc, 0);
+            let key = (Class::Proxy, write.pc, pc, 0);
             raw_findings.add(key, Severity::Error, || {
                 let name = context.shared_name(*piece).map_or(String::new(), |name| format!(" of `{name}`"));
+                let reader = if matches!(context.program.op(pc), Op::Bulk(_)) { "a bulk copy" } else { "wgmma" };
                 Raw {
                     class: Class::Proxy,
                     severity: Severity::Error,
                     sentence: format!(
-                        "wgmma reads shared memory{name} that a thread has written, without fence.proxy.async in between"
+                        "{reader} reads shared memory{name} that a thread has written, without fence.proxy.async in between"
                     ),
                     spots: vec![
                         Spot {
@@ -126,7 +138,7 @@ impl Proxy {
                             pc: write.pc,
                             thread: Some((block, write.thread)),
                         },
-                        Spot { label: "read through the async proxy".to_owned(), pc: multiply.pc, thread: None },
+                        Spot { label: "read through the async proxy".to_owned(), pc, thread: None },
                     ],
                     notes: vec!["a barrier orders threads, but not the generic proxy and the async proxy".to_owned()],
                     help: Some(

@@ -11,8 +11,8 @@ use super::guided::Guide;
 use super::{Access, AccessKind, Grid, LANES, Outcome, Row, Wait, Warp, at, lanes_of};
 use crate::memory::{Fault, FaultKind, Memory, SharedMemory, Space};
 use crate::observe::{
-    Arrival, AsyncCopy, BulkCopy, Detail, Exchange, Guarded, Issue, Mbarrier, Moved, Observer, SharedAccess,
-    Stretch,
+    Arrival, AsyncCopy, BulkCopy, Detail, Exchange, Guarded, Issue, Mbarrier, Moved, MultiplyAsync, Observer,
+    SharedAccess, Stretch,
 };
 use crate::schedule::Blocks;
 use crate::stop::{Blame, StopKind};
@@ -409,6 +409,12 @@ impl Observer for Observers {
     }
     fn bulk_left(&mut self, copy: &BulkCopy) {
         self.of(copy).bulk_left(copy);
+    }
+    fn multiply_issued(&mut self, multiply: &MultiplyAsync<'_>) {
+        self.own().multiply_issued(multiply);
+    }
+    fn multiply_done(&mut self, multiply: &MultiplyAsync<'_>) {
+        self.own().multiply_done(multiply);
     }
     fn mbarrier(&mut self, mbarrier: &Mbarrier) {
         self.own().mbarrier(mbarrier);

@@ -126,8 +126,33 @@ fn the_source_of_a_store_is_kept_until_it_is_read() {
         format!("{fill}\n{STORE}\n@%q cp.async.bulk.wait_group.read 0;\nst.shared.u32 [%c], 7;\nbar.sync 0;");
     assert_eq!(classes(&body), ["async-copy"]);
     // The source is written by other threads without a barrier before the copy.
-    let body = format!("st.shared.u32 [%c], %t;\n{STORE}\n@%q cp.async.bulk.wait_group 0;");
+    let body =
+        format!("st.shared.u32 [%c], %t;\nfence.proxy.async;\n{STORE}\n@%q cp.async.bulk.wait_group 0;");
     assert_eq!(classes(&body), ["async-copy"]);
+}
+
+/// A barrier orders threads; the fence orders the copy, which is made by another proxy.
+#[test]
+fn the_source_of_a_store_needs_a_fence_of_proxies() {
+    let body = |fence: &str| {
+        format!("st.shared.u32 [%c], %t;\n{fence}\nbar.sync 0;\n{STORE}\n@%q cp.async.bulk.wait_group 0;")
+    };
+    assert_eq!(classes(&body("fence.proxy.async;")), [""; 0]);
+    assert_eq!(classes(&body("fence.proxy.async.shared::cta;")), [""; 0]);
+    let checked = check(&body(""));
+    let [(class, lines)] = &found(&checked)[..] else { panic!("{:?}", checked.findings) };
+    assert_eq!(*class, "proxy");
+    assert!(lines.contains(&"st.shared.u32 [%c], %t"), "{lines:?}");
+    assert!(
+        checked.findings[0].sentence.starts_with("a bulk copy reads"),
+        "{}",
+        checked.findings[0].sentence
+    );
+    // Bytes that a bulk copy has brought need no fence.
+    assert_eq!(
+        classes(&format!("{LOAD}\n{WAIT}\nbar.sync 0;\n{STORE}\n@%q cp.async.bulk.wait_group 0;")),
+        [""; 0]
+    );
 }
 
 #[test]

@@ -58,9 +58,9 @@ fn launch(header: &str, body: &str) -> (Blame, StopKind) {
 }
 
 #[test]
-fn clusters_are_not_taken_for_single_blocks() {
+fn a_grid_of_one_block_is_no_cluster_of_two() {
     let cluster = launch(".explicitcluster .reqnctapercluster 2, 1, 1", "");
-    assert_eq!(cluster, (Blame::Gap, StopKind::Unsupported));
+    assert_eq!(cluster, (Blame::Input, StopKind::Launch));
 }
 
 #[test]
