@@ -451,6 +451,13 @@ impl Driver {
         Ok(job)
     }
 
+    /// Whether an endless loop reads memory that the host could write while the kernel runs on a device.
+    fn waits_for_host(&self, stop: &Stop) -> bool {
+        let shared =
+            |address| self.allocation(address).is_some_and(|(_, memory)| memory.kind != Kind::Device);
+        stop.kind == StopKind::Deadlock && stop.address.is_some_and(shared)
+    }
+
     /// Records what a launch gave.
     fn complete(
         &mut self,
@@ -460,7 +467,15 @@ impl Driver {
         done: Done,
         started: &Started,
     ) -> Answer {
-        let Done { findings, stop, picoseconds, output, touched } = done;
+        let Done { mut findings, mut stop, picoseconds, output, touched } = done;
+        if let Some(stop) = stop.as_deref_mut().filter(|stop| self.waits_for_host(stop)) {
+            findings.retain(|finding| finding.sentence != stop.sentence);
+            stop.blame = Blame::Gap;
+            stop.kind = StopKind::Unsupported;
+            "the kernel waits until the host writes to memory; kernels run to their end before the host continues"
+                .clone_into(&mut stop.sentence);
+            stop.help = None;
+        }
         self.advance(target.device, picoseconds);
         self.report.print(&output);
         let wrong = findings.iter().any(|finding| finding.severity == Severity::Error);

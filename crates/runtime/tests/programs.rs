@@ -138,6 +138,18 @@ fn libraries_on_one_device_and_on_two() {
     assert_eq!((text(&output.stdout), text(&output.stderr)), ("ok\n".to_owned(), String::new()));
 }
 
+/// Not a deadlock of the kernel: on a device, the host continues and writes the flag.
+#[test]
+fn a_kernel_that_waits_for_the_host_is_unsupported() {
+    let libraries = libraries();
+    let Some(program) = nvcc("waits_for_host.cu", &[], &libraries) else { return };
+    let output = run(&program, &libraries);
+    assert_eq!(text(&output.stdout), "ok\n");
+    let found = text(&output.stderr);
+    assert!(found.contains("the kernel waits until the host writes to memory"), "{found}");
+    assert!(!found.contains("deadlock"), "{found}");
+}
+
 #[test]
 fn clusters_on_hopper() {
     let libraries = libraries();

@@ -78,6 +78,7 @@ impl BlockRun {
         let sentence = "deadlock: a loop can never end because nothing it reads will change";
         let mut stop = Stop::general(Blame::Kernel, StopKind::Deadlock, sentence);
         stop.block = Some(self.index());
+        stop.address = spins.iter().find_map(|spin| spin.address);
         let mut labels: Vec<(u32, String)> = Vec::new();
         let mut named: Vec<u32> = Vec::new();
         for spin in spins {

@@ -77,6 +77,8 @@ pub(super) struct Spin {
     pub pc: u32,
     /// A description of what it reads, if there is one.
     pub reads: Option<String>,
+    /// An address in global memory that the loop reads, if its instruction is a load.
+    pub address: Option<u64>,
     /// Whether the lanes read memory that other blocks may write.
     pub global: bool,
 }
@@ -334,11 +336,22 @@ impl Snapshot {
                 .iter()
                 .any(|(pc, by)| by & lanes != 0 && Effect::of(warp.grid, *pc) == Effect::ReadsGlobal);
             let (rank, id) = (warp.state.rank, warp.state.id);
-            spins.push(Spin { rank, warp: id, lanes, pc, reads: reads(warp, pc, lane), global });
+            let address = polled(warp, pc, lane);
+            spins.push(Spin { rank, warp: id, lanes, pc, reads: reads(warp, pc, lane), address, global });
             rest &= !lanes;
         }
         spins
     }
+}
+
+/// The address in global memory that an instruction reads.
+fn polled(warp: &Warp<'_, '_>, pc: u32, lane: u32) -> Option<u64> {
+    if Effect::of(warp.grid, pc) != Effect::ReadsGlobal || !matches!(warp.grid.program.op(pc), Op::Load(_)) {
+        return None;
+    }
+    let inst = warp.grid.program.code.get(at(pc))?;
+    let address = warp.addresses(inst.args.at[0]).0[at(lane)];
+    (Space::resolve(address).0 == Space::Global).then_some(address)
 }
 
 /// What a polled mbarrier is missing.
