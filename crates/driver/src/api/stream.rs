@@ -322,7 +322,11 @@ api! {
         let ended = driver.end_capture(target);
         settle(driver);
         match ended {
-            Ok(made) => graph.put(handle(made)),
+            // A program that captures into a graph of its own may pass null.
+            Ok(made) => {
+                graph.offer(handle(made));
+                Ok(())
+            }
             Err(error) => {
                 graph.offer(handle(0));
                 Err(error)

@@ -122,11 +122,11 @@ static void branches() {
     kernel(params.conditional.phGraph_out[0], nullptr, add, p + 1, 1);
     // The body of the other branch is captured.
     cudaStream_t stream;
-    cudaGraph_t captured;
     OK(cudaStreamCreate(&stream));
     OK(cudaStreamBeginCaptureToGraph(stream, params.conditional.phGraph_out[1], nullptr, nullptr, 0, cudaStreamCaptureModeGlobal));
     add<<<1, 1, 0, stream>>>(p + 1, 100);
-    OK(cudaStreamEndCapture(stream, &captured));
+    // The graph is known, so it need not be asked for.
+    OK(cudaStreamEndCapture(stream, nullptr));
     OK(cudaStreamDestroy(stream));
     cudaGraphNode_t second = kernel(graph, &either, set, which, p + 2);
     cudaGraphNodeParams cases = conditional(which, cudaGraphCondTypeSwitch, 3);
