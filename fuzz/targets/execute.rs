@@ -672,7 +672,7 @@ fn operand(
         }
         Slot::Src(ty) if fits(ty.width()) => draft,
         Slot::Src(ty) => source(*ty, choices)?,
-        Slot::DstVec(widths) => match shape {
+        Slot::DstVec(widths) | Slot::UpdateVec(widths) => match shape {
             Some(Shape::Vector(items)) if items.len() == widths.len() => draft,
             Some(Shape::Register(_)) if widths.len() == 1 && fits(widths[0]) => draft,
             _ => vector(

@@ -46,8 +46,9 @@ fn later_rungs_use_the_program_of_n6() {
             for id in ["n7", "n8", "n9"] {
                 assert_eq!((plan(id).fit, plan(id).defines), (n6.fit.clone(), n6.defines.clone()), "{id}");
             }
-            // Without a name, the last rung is chosen, since the table of predictions has no such rows.
-            assert_eq!(Plan::new(&Request::new(shape.clone()), l4()).unwrap().rung.id, "n9");
+            // Without a name, the table of predictions chooses one that has a program of its own.
+            let chosen = Plan::new(&Request::new(shape.clone()), l4()).unwrap().rung.id;
+            assert!(["n4", "n5", "n6"].contains(&chosen), "{chosen}");
         }
     }
     let error = Plan::new(&on("n3", Request::new(grouped(96))), l4()).unwrap_err().to_string();

@@ -184,7 +184,7 @@ fn matters(context: &Context, issue: &Issue<'_>, op: &Op, row: (Width, u32)) -> 
     let regs = issue.registers;
     let predicate = |position: usize| {
         let bits = inst.args.all.get(position).and_then(|row| regs.preds.get(at(*row))).copied().unwrap_or(0);
-        if inst.args.not >> position & 1 != 0 { !bits } else { bits }
+        if inst.args.is_negated(position) { !bits } else { bits }
     };
     let operand = |position: usize| inst.args.all.get(position) == Some(&row.1);
     match op {

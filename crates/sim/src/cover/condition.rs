@@ -135,7 +135,7 @@ impl<'p> Slice<'p> {
         let row = *args.all.get(position)?;
         if self.program.metas[pc].reads.contains(&(width, row)) {
             let value = self.register(pc, (width, row), environment)?;
-            let negated = width == Width::Pred && args.not >> position & 1 != 0;
+            let negated = width == Width::Pred && args.is_negated(position);
             return Some(if negated { value ^ 1 } else { value });
         }
         let is = |special: &&crate::program::Special| (special.width, special.row) == (width, row);

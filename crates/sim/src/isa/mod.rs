@@ -129,8 +129,21 @@ pub struct Args {
     pub target: u32,
     /// The code indices of a branch table.
     pub targets: Box<[u32]>,
-    /// Which predicate sources are negated: one bit per position in `all`.
+    /// Which predicate sources are negated: one bit per position in `all`, see [`Args::negation`].
     pub not: u32,
+}
+
+impl Args {
+    /// The bit of `not` for a position. Long vectors have one predicate behind them at most, and it has the last bit.
+    pub fn negation(position: usize) -> u32 {
+        1 << position.min(31)
+    }
+
+    /// Whether the predicate at a position is negated.
+    #[inline]
+    pub fn is_negated(&self, position: usize) -> bool {
+        self.not & Self::negation(position) != 0
+    }
 }
 
 /// A base row and an offset.

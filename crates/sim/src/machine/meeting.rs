@@ -145,7 +145,7 @@ impl<'a> Warp<'a, '_> {
                 }
                 Source::Pred(bits) => {
                     // Already negated if the copy requires that.
-                    args.not &= !(1 << position);
+                    args.not &= !Args::negation(position);
                     regs.preds.push(*bits);
                     regs.preds.len() - 1
                 }

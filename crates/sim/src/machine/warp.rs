@@ -567,7 +567,7 @@ impl Warp<'_, '_> {
     #[inline]
     pub fn pred_arg(&self, args: &Args, index: usize) -> u32 {
         let bits = self.pred(args.all[index]);
-        if args.not >> index & 1 != 0 { !bits } else { bits }
+        if args.is_negated(index) { !bits } else { bits }
     }
 
     /// The lowest lane in `exec`.

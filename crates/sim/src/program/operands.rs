@@ -370,7 +370,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
         if let ptx::Operand::Not(_) = operand
             && ty == Type::Pred
         {
-            resolved.args.not |= 1 << rows.len().min(31);
+            resolved.args.not |= Args::negation(rows.len());
         }
         let row = self.source_row(operand, ty, resolved)?;
         rows.push(row);

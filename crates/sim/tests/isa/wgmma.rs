@@ -315,7 +315,7 @@ fn float(case: &Case, seed: u64) {
     let b = Matrix::new(case.k, case.n, || code(&mut random, types.1, false));
     let c_type = if case.packed { Element::F16 } else { Element::Tf32 };
     let c = Matrix::new(64, case.n, || code(&mut random, c_type, false));
-    let from_zero = matches!(case.scale, "0" | "%no");
+    let from_zero = matches!(case.scale, "0" | "%no" | "!%yes");
     let flip = |codes: &[u32], negated: bool, element: Element| -> Vec<u32> {
         codes.iter().map(|code| if negated { code ^ sign(element) } else { *code }).collect()
     };
@@ -439,6 +439,12 @@ fn every_width() {
 
 #[test]
 fn signs_and_the_start_value() {
+    // Behind many registers of D, a negated predicate is still negated.
+    for scale in ["!%yes", "!%no"] {
+        for op in ["m64n8k16.f32.f16.f16", "m64n128k16.f32.f16.f16"] {
+            float(&Case { scale, ..Case::new(op) }, 7);
+        }
+    }
     for scale in ["0", "1", "%yes", "%no"] {
         for negated in [(false, true), (true, false), (true, true)] {
             for op in ["m64n8k16.f32.f16.f16", "m64n8k8.f32.tf32.tf32", "m64n8k32.f16.e4m3.e4m3"] {
