@@ -38,8 +38,6 @@ pub(crate) struct Checker {
     order: Order,
     fences: Fences,
     raw_findings: RawFindings,
-    /// Whether findings of the race check are dropped.
-    muted: bool,
     race: Option<Races>,
     init: Option<Init>,
     outputs: Option<Outputs>,
@@ -105,15 +103,14 @@ impl Checker {
         let lanes = context.settings.has(Check::Lanes).then(|| Lanes::new(block));
         let provenance = context.fragments.as_ref().map(|_| Provenance::new(block, context.shared));
         let barrier = context.settings.has(Check::Barrier).then(BarrierUse::default);
-        let (fences, raw_findings) = (Fences::default(), RawFindings::default());
+        let raw_findings = if muted { RawFindings::without_races() } else { RawFindings::default() };
         let touched = context.settings.touched.then(touched::Pages::default);
         Checker {
             rank: context.cluster_rank(block),
             context,
             block,
-            muted,
             order,
-            fences,
+            fences: Fences::default(),
             raw_findings,
             race,
             init,
@@ -129,7 +126,7 @@ impl Checker {
 
     pub(crate) fn finish(mut self) -> Left {
         if let Some(race) = &mut self.race {
-            race.global.finish(&self.context, &mut self.raw_findings);
+            race.global.finish(&self.context, self.raw_findings.races());
         }
         let rank = at(self.rank);
         let bytes =
@@ -172,12 +169,11 @@ impl Checker {
     /// A multiplication may read its operands from its issue until the warp has waited for it; the reads count as the warp's,
     /// at both times.
     fn read_operands(&mut self, multiply: &MultiplyAsync<'_>) {
-        let Checker { context, order, fences, raw_findings, muted, race: Some(race), .. } = self else {
+        let Checker { context, order, fences, raw_findings, race: Some(race), .. } = self else {
             return;
         };
         let rank = at(self.rank);
-        let mut dropped = RawFindings::default();
-        let findings = if *muted { &mut dropped } else { raw_findings };
+        let findings = raw_findings.races();
         for pieces in multiply.pieces.chunks(32) {
             let addresses =
                 Row(std::array::from_fn(|lane| u64::from(pieces.get(lane).copied().unwrap_or(0))));
@@ -219,7 +215,7 @@ impl Observer for Checker {
         if let Some(race) = &mut self.race {
             race.global.issue(&self.context, issue);
             if let Some(multiplies) = &mut race.multiplies {
-                multiplies.issue(&self.context, self.block, &mut self.raw_findings, issue);
+                multiplies.issue(&self.context, self.block, self.raw_findings.races(), issue);
             }
             if let (Some(proxy), Op::Fence(Fence::Proxy { shared: true })) =
                 (&mut race.proxy, self.context.program.op(issue.pc))
@@ -261,8 +257,7 @@ impl Observer for Checker {
         if let (Some(touched), Space::Global) = (&mut self.touched, access.space) {
             by_use(access, |access| touched.access(&self.context.sites, access));
         }
-        let Checker { context, rank, order, fences, raw_findings, muted, race, init, outputs, taint, .. } =
-            self;
+        let Checker { context, rank, order, fences, raw_findings, race, init, outputs, taint, .. } = self;
         let rank = at(*rank);
         if let Some(taint) = taint
             && let (Some(facts), Some(entrances)) = (&context.facts, &context.entrances)
@@ -289,8 +284,7 @@ impl Observer for Checker {
         }
         if let (Some(race), false) = (race, access.deferred) {
             let Races { shared, global, copies, multiplies, proxy } = race;
-            let mut dropped = RawFindings::default();
-            let findings = if *muted { &mut dropped } else { raw_findings };
+            let findings = raw_findings.races();
             if let (Some(multiplies), Space::Shared) = (multiplies, access.space) {
                 multiplies.access(context, findings, access);
             }
@@ -313,14 +307,13 @@ impl Observer for Checker {
         if let Some(log) = &self.log {
             log.access(access);
         }
-        let Checker { context, order, fences, raw_findings, muted, race, init, .. } = self;
+        let Checker { context, order, fences, raw_findings, race, init, .. } = self;
         let Some(Races { shared, copies, .. }) = race else { return };
-        let mut dropped = RawFindings::default();
         shared.with(|cluster| {
             if let (Some(init), Some(facts)) = (init, &context.facts) {
                 init.remote(facts, access, cluster.windows.get(at(rank)));
             }
-            let findings = if *muted { &mut dropped } else { raw_findings };
+            let findings = raw_findings.races();
             cluster.visit(context, order, findings, rank, access);
             let Some(window) = cluster.windows.get_mut(at(rank)) else { return };
             by_use(access, |access| window.access(context, order, fences, findings, copies, access));
@@ -413,7 +406,7 @@ impl Observer for Checker {
             touched.copy(copy);
         }
         let rank = at(self.rank);
-        let Checker { context, block, order, raw_findings, muted, race, init, outputs, taint, .. } = self;
+        let Checker { context, block, order, raw_findings, race, init, outputs, taint, .. } = self;
         if let Some(taint) = taint {
             taint.copy_issued(copy);
         }
@@ -421,8 +414,7 @@ impl Observer for Checker {
             init.copy_issued(copy, outputs.as_mut());
         }
         if let Some(race) = race {
-            let mut dropped = RawFindings::default();
-            let findings = if *muted { &mut dropped } else { raw_findings };
+            let findings = raw_findings.races();
             let copies = &race.copies;
             race.shared.with(|cluster| {
                 if let Some(window) = cluster.windows.get_mut(rank) {
@@ -457,13 +449,12 @@ impl Observer for Checker {
     }
 
     fn bulk_issued(&mut self, copy: &BulkCopy) {
-        let Checker { context, block, rank, order, raw_findings, muted, race, outputs, .. } = self;
+        let Checker { context, block, rank, order, raw_findings, race, outputs, .. } = self;
         if let (Some(outputs), (Space::Global, address), false) = (outputs, copy.to, copy.tensor) {
             outputs.bulk(address, copy.bytes);
         }
         let Some(race) = race else { return };
-        let mut dropped = RawFindings::default();
-        let findings = if *muted { &mut dropped } else { raw_findings };
+        let findings = raw_findings.races();
         if !copy.tensor {
             race.global.bulk(context, order, findings, *block, copy);
         }
@@ -513,8 +504,8 @@ impl Observer for Checker {
     }
 
     fn bulk_left(&mut self, copy: &BulkCopy) {
-        if self.race.is_some() && !self.muted {
-            bulk::left(&self.context, &mut self.raw_findings, self.block, copy);
+        if self.race.is_some() {
+            bulk::left(&self.context, self.raw_findings.races(), self.block, copy);
         }
     }
 
@@ -525,7 +516,7 @@ impl Observer for Checker {
             }
             if let Some(proxy) = &race.proxy {
                 let pieces = (multiply.pieces, 16);
-                proxy.read(&self.context, self.block, &mut self.raw_findings, multiply.pc, pieces);
+                proxy.read(&self.context, self.block, self.raw_findings.races(), multiply.pc, pieces);
             }
         }
         self.read_operands(multiply);
@@ -578,8 +569,7 @@ impl Observer for Checker {
     fn exit(&mut self, warp: u32, lanes: u32) {
         self.order.exit(warp, lanes);
         if let (Some(race), true) = (&mut self.race, self.order.ended()) {
-            let mut dropped = RawFindings::default();
-            let findings = if self.muted { &mut dropped } else { &mut self.raw_findings };
+            let findings = self.raw_findings.races();
             let place = (self.block, self.rank);
             race.shared.with(|cluster| cluster.ended(&self.context, &self.order, findings, place));
         }
