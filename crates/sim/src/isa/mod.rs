@@ -382,6 +382,7 @@ const FAMILIES: &[(&str, &[Definition])] = &[
     ("cluster", cluster::DEFINITIONS),
     ("cache", cache::DEFINITIONS),
     ("atomic", atomic::DEFINITIONS),
+    ("atomic", atomic::vector::DEFINITIONS),
     ("copy", copy::DEFINITIONS),
     ("bulk", bulk::DEFINITIONS),
     ("tensor", tensor::DEFINITIONS),

@@ -350,7 +350,7 @@ impl Atomic {
         Memory {
             kind: if self.returns { MemoryKind::Atomic } else { MemoryKind::Reduce },
             space: self.space,
-            bytes: Some(self.ty.bytes()),
+            bytes: Some(self.ty.bytes() * self.vector),
             semantics: self.semantics,
             scope: self.scope,
             read_only: false,

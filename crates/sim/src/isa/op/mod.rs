@@ -450,6 +450,8 @@ pub struct Atomic {
     pub space: Space,
     /// Of the memory cell.
     pub ty: Type,
+    /// How many cells next to each other.
+    pub vector: u32,
     /// What it promises.
     pub semantics: Semantics,
     /// To which threads; the device if it names none.

@@ -66,6 +66,7 @@ impl Op {
                 combine: read.first(Combine::parse)?,
                 space: read.space(),
                 ty: read.ty()?,
+                vector: read.vector(),
                 semantics: match read.semantics() {
                     Semantics::Weak => Semantics::Relaxed,
                     named => named,
