@@ -22,6 +22,7 @@ pub mod clock;
 pub mod conditional;
 pub mod context;
 pub mod debug_info;
+pub mod dependent;
 pub mod device;
 pub mod driver;
 pub mod exit;

@@ -6,6 +6,7 @@ use super::clock::{Fences, Order, Who};
 use super::cluster::{Cluster, Clusters, Held};
 use super::context::Context;
 use super::copies::Copies;
+use super::dependency::Phases;
 use super::explore::Log;
 use super::fragment::Provenance;
 use super::global::{GlobalRace, Pages, Together};
@@ -48,6 +49,8 @@ pub(crate) struct Checker {
     provenance: Option<Provenance>,
     taint: Option<Taint>,
     touched: Option<touched::Pages>,
+    /// What may overlap other launches.
+    pub(super) phases: Option<Phases>,
     /// Records what each step accesses; set only when an exploration orders the steps.
     pub(super) log: Option<Arc<Log>>,
 }
@@ -72,6 +75,7 @@ pub(crate) struct Left {
     pub shadow: u64,
     pub stores: Option<Stores>,
     pub touched: Option<touched::Pages>,
+    pub phases: Option<Phases>,
 }
 
 impl Checker {
@@ -106,7 +110,8 @@ impl Checker {
         let provenance = context.fragments.as_ref().map(|_| Provenance::new(block, context.shared));
         let barrier = context.settings.has(Check::Barrier).then(BarrierUse::default);
         let (fences, raw_findings) = (Fences::default(), RawFindings::default());
-        let touched = context.settings.touched.then(touched::Pages::default);
+        let places = context.settings.overlap.is_some();
+        let touched = context.settings.touched.then(|| touched::Pages::with_places(places));
         Checker {
             rank: context.cluster_rank(block),
             context,
@@ -123,6 +128,7 @@ impl Checker {
             provenance,
             taint,
             touched,
+            phases: None,
             log: None,
         }
     }
@@ -149,6 +155,7 @@ impl Checker {
             shadow: u64::try_from(shadow).unwrap_or(u64::MAX),
             stores: self.outputs.and_then(Outputs::into_own),
             touched: self.touched,
+            phases: self.phases,
         }
     }
 }
@@ -227,6 +234,11 @@ impl Observer for Checker {
                 proxy.fence(issue.warp, issue.exec);
             }
         }
+        if let (Some(phases), Op::GridDependency { waits }) =
+            (&mut self.phases, self.context.program.op(issue.pc))
+        {
+            phases.control(&self.order, self.block, (issue.warp, issue.exec), *waits);
+        }
         match self.context.sites.get(issue.pc).kind {
             Kind::Fence(scope, sequential) => {
                 for lane in lanes_of(issue.exec) {
@@ -259,7 +271,10 @@ impl Observer for Checker {
             provenance.access(&self.context, access);
         }
         if let (Some(touched), Space::Global) = (&mut self.touched, access.space) {
-            by_use(access, |access| touched.access(&self.context.sites, access));
+            by_use(access, |access| touched.access(&self.context.sites, access, access.lanes));
+        }
+        if let (Some(phases), Space::Global) = (&mut self.phases, access.space) {
+            by_use(access, |access| phases.access(&self.context.sites, &self.order, access));
         }
         let Checker { context, rank, order, fences, raw_findings, muted, race, init, outputs, taint, .. } =
             self;
@@ -412,6 +427,9 @@ impl Observer for Checker {
         if let Some(touched) = &mut self.touched {
             touched.copy(copy);
         }
+        if let Some(phases) = &mut self.phases {
+            phases.copy(&self.order, copy);
+        }
         let rank = at(self.rank);
         let Checker { context, block, order, raw_findings, muted, race, init, outputs, taint, .. } = self;
         if let Some(taint) = taint {
@@ -457,6 +475,12 @@ impl Observer for Checker {
     }
 
     fn bulk_issued(&mut self, copy: &BulkCopy) {
+        if let Some(touched) = &mut self.touched {
+            touched.bulk(copy);
+        }
+        if let Some(phases) = &mut self.phases {
+            phases.bulk(&self.order, copy);
+        }
         let Checker { context, block, rank, order, raw_findings, muted, race, outputs, .. } = self;
         if let (Some(outputs), (Space::Global, address)) = (outputs, copy.to) {
             outputs.bulk(address, copy.bytes);

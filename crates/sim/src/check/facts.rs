@@ -457,7 +457,7 @@ impl Reader<'_> {
             | Op::Trap
             | Op::Event
             | Op::Sleep
-            | Op::GridDependency
+            | Op::GridDependency { .. }
             | Op::SetRegisters
             | Op::Stack(_) => Rule::Any,
         }
@@ -589,7 +589,7 @@ impl Reader<'_> {
             | Op::Trap
             | Op::Event
             | Op::Sleep
-            | Op::GridDependency
+            | Op::GridDependency { .. }
             | Op::SetRegisters
             | Op::Stack(_)
             | Op::Parameter
