@@ -23,6 +23,7 @@ pub mod cluster;
 pub mod conditional;
 pub mod context;
 pub mod debug_info;
+pub mod dependent;
 pub mod device;
 pub mod driver;
 pub mod exit;

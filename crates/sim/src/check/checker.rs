@@ -6,6 +6,7 @@ use super::clock::{Fences, Order, Who};
 use super::cluster::{Cluster, Clusters, Held};
 use super::context::Context;
 use super::copies::Copies;
+use super::dependency::Phases;
 use super::explore::Log;
 use super::fragment::Provenance;
 use super::global::{GlobalRace, Pages, Together};
@@ -46,6 +47,8 @@ pub(crate) struct Checker {
     provenance: Option<Provenance>,
     taint: Option<Taint>,
     touched: Option<touched::Pages>,
+    /// What may overlap other launches.
+    pub(super) phases: Option<Phases>,
     /// Records what each step accesses; set only when an exploration orders the steps.
     pub(super) log: Option<Arc<Log>>,
 }
@@ -70,6 +73,7 @@ pub(crate) struct Left {
     pub shadow: u64,
     pub stores: Option<Stores>,
     pub touched: Option<touched::Pages>,
+    pub phases: Option<Phases>,
 }
 
 impl Checker {
@@ -104,7 +108,8 @@ impl Checker {
         let provenance = context.fragments.as_ref().map(|_| Provenance::new(block, context.shared));
         let barrier = context.settings.has(Check::Barrier).then(BarrierUse::default);
         let raw_findings = if muted { RawFindings::without_races() } else { RawFindings::default() };
-        let touched = context.settings.touched.then(touched::Pages::default);
+        let places = context.settings.overlap.is_some();
+        let touched = context.settings.touched.then(|| touched::Pages::with_places(places));
         Checker {
             rank: context.cluster_rank(block),
             context,
@@ -120,7 +125,25 @@ impl Checker {
             provenance,
             taint,
             touched,
+            phases: None,
             log: None,
+        }
+    }
+
+    /// A bulk copy, or a row of a tensor copy, as an access to global memory.
+    fn global_bulk(&mut self, copy: &BulkCopy) {
+        if let Some(touched) = &mut self.touched {
+            touched.bulk(copy);
+        }
+        if let Some(phases) = &mut self.phases {
+            phases.bulk(&self.order, copy);
+        }
+        if let (Some(outputs), (Space::Global, address)) = (&mut self.outputs, copy.to) {
+            outputs.bulk(address, copy.bytes);
+        }
+        if let Some(race) = &mut self.race {
+            let findings = self.raw_findings.races();
+            race.global.bulk(&self.context, &mut self.order, findings, self.block, copy);
         }
     }
 
@@ -146,6 +169,7 @@ impl Checker {
             shadow: u64::try_from(shadow).unwrap_or(u64::MAX),
             stores: self.outputs.and_then(Outputs::into_own),
             touched: self.touched,
+            phases: self.phases,
         }
     }
 }
@@ -223,6 +247,11 @@ impl Observer for Checker {
                 proxy.fence(issue.warp, issue.exec);
             }
         }
+        if let (Some(phases), Op::GridDependency { waits }) =
+            (&mut self.phases, self.context.program.op(issue.pc))
+        {
+            phases.control(&self.order, self.block, (issue.warp, issue.exec), *waits);
+        }
         match self.context.sites.get(issue.pc).kind {
             Kind::Fence(scope, sequential) => {
                 for lane in lanes_of(issue.exec) {
@@ -255,7 +284,10 @@ impl Observer for Checker {
             provenance.access(&self.context, access);
         }
         if let (Some(touched), Space::Global) = (&mut self.touched, access.space) {
-            by_use(access, |access| touched.access(&self.context.sites, access));
+            by_use(access, |access| touched.access(&self.context.sites, access, access.lanes));
+        }
+        if let (Some(phases), Space::Global) = (&mut self.phases, access.space) {
+            by_use(access, |access| phases.access(&self.context.sites, &self.order, access));
         }
         let Checker { context, rank, order, fences, raw_findings, race, init, outputs, taint, .. } = self;
         let rank = at(*rank);
@@ -405,6 +437,9 @@ impl Observer for Checker {
         if let Some(touched) = &mut self.touched {
             touched.copy(copy);
         }
+        if let Some(phases) = &mut self.phases {
+            phases.copy(&self.order, copy);
+        }
         let rank = at(self.rank);
         let Checker { context, block, order, raw_findings, race, init, outputs, taint, .. } = self;
         if let Some(taint) = taint {
@@ -449,15 +484,12 @@ impl Observer for Checker {
     }
 
     fn bulk_issued(&mut self, copy: &BulkCopy) {
-        let Checker { context, block, rank, order, raw_findings, race, outputs, .. } = self;
-        if let (Some(outputs), (Space::Global, address), false) = (outputs, copy.to, copy.tensor) {
-            outputs.bulk(address, copy.bytes);
+        if !copy.tensor {
+            self.global_bulk(copy);
         }
+        let Checker { context, block, rank, order, raw_findings, race, .. } = self;
         let Some(race) = race else { return };
         let findings = raw_findings.races();
-        if !copy.tensor {
-            race.global.bulk(context, order, findings, *block, copy);
-        }
         if let Some(proxy) = &mut race.proxy {
             // A store of registers has no source in memory.
             if let (Some(from), false) = (bulk::offset_in(*rank, copy.from), copy.from == copy.to) {
@@ -472,16 +504,7 @@ impl Observer for Checker {
     }
 
     fn tensor_issued(&mut self, copy: &BulkCopy, rows: &[(u64, u32)]) {
-        let Checker { context, block, order, raw_findings, race, outputs, .. } = self;
-        let findings = raw_findings.races();
-        for row in copy.rows(rows) {
-            if let (Some(outputs), (Space::Global, address)) = (outputs.as_mut(), row.to) {
-                outputs.bulk(address, row.bytes);
-            }
-            if let Some(race) = race {
-                race.global.bulk(context, order, findings, *block, &row);
-            }
-        }
+        copy.rows(rows).for_each(|row| self.global_bulk(&row));
     }
 
     fn bulk_read(&mut self, copy: &BulkCopy) {

@@ -458,7 +458,7 @@ impl Reader<'_> {
             | Op::Trap
             | Op::Event
             | Op::Sleep
-            | Op::GridDependency
+            | Op::GridDependency { .. }
             | Op::SetRegisters
             | Op::Stack(_) => Rule::Any,
         }
@@ -590,7 +590,7 @@ impl Reader<'_> {
             | Op::Trap
             | Op::Event
             | Op::Sleep
-            | Op::GridDependency
+            | Op::GridDependency { .. }
             | Op::SetRegisters
             | Op::Stack(_)
             | Op::Parameter

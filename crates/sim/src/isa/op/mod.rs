@@ -154,8 +154,11 @@ pub enum Op {
     Event,
     /// `nanosleep`.
     Sleep,
-    /// `griddepcontrol`.
-    GridDependency,
+    /// `griddepcontrol`: it waits for the grids that this one depends on, or lets those that depend on it start.
+    GridDependency {
+        /// Whether it waits.
+        waits: bool,
+    },
     /// `setmaxnreg`.
     SetRegisters,
     /// `stacksave`, `stackrestore`, `alloca`.

@@ -125,7 +125,7 @@ impl Op {
             "trap" => Op::Trap,
             "brkpt" | "pmevent" => Op::Event,
             "nanosleep" => Op::Sleep,
-            "griddepcontrol" => Op::GridDependency,
+            "griddepcontrol" => Op::GridDependency { waits: read.has("wait") },
             "setmaxnreg" => Op::SetRegisters,
             "stacksave" => Op::Stack(StackOp::Save),
             "stackrestore" => Op::Stack(StackOp::Restore),
