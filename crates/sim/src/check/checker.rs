@@ -19,13 +19,14 @@ use super::raw::RawFindings;
 use super::settings::Check;
 use super::site::Kind;
 use super::taint::Taint;
+use super::tensor_map::Maps;
 use super::touched;
 use crate::isa::Op;
 use crate::isa::op::Fence;
 use crate::machine::{Access, AccessKind, CLUSTER_BARRIER, Row, at, lanes_of, used_pieces};
 use crate::memory::Space;
 use crate::observe::{
-    Arrival, AsyncCopy, BulkCopy, Exchange, Issue, Mbarrier, Moved, MultiplyAsync, Observer,
+    Arrival, AsyncCopy, BulkCopy, Exchange, Issue, MapUse, Mbarrier, Moved, MultiplyAsync, Observer,
 };
 use std::sync::{Arc, Mutex};
 
@@ -61,6 +62,8 @@ struct Races {
     multiplies: Option<Multiplies>,
     /// The async proxy, if the kernel uses it.
     proxy: Option<Proxy>,
+    /// Tensor maps that the block has changed.
+    maps: Maps,
 }
 
 /// The results of a block's observer.
@@ -94,6 +97,7 @@ impl Checker {
             multiplies: (multiplies && !muted).then(|| Multiplies::new(context.shared)),
             proxy: ((multiplies || context.bulk) && !muted)
                 .then(|| Proxy::new(context.shared, context.block_threads())),
+            maps: Maps::default(),
         });
         let facts = context.facts.as_ref();
         let init = facts
@@ -288,7 +292,7 @@ impl Observer for Checker {
             }
         }
         if let (Some(race), false) = (race, access.deferred) {
-            let Races { shared, global, copies, multiplies, proxy } = race;
+            let Races { shared, global, copies, multiplies, proxy, .. } = race;
             let mut dropped = RawFindings::default();
             let findings = if *muted { &mut dropped } else { raw_findings };
             if let (Some(multiplies), Space::Shared) = (multiplies, access.space) {
@@ -491,6 +495,12 @@ impl Observer for Checker {
             if let Some(race) = race {
                 race.global.bulk(context, order, findings, *block, &row);
             }
+        }
+    }
+
+    fn tensor_map(&mut self, used: &MapUse) {
+        if let Some(race) = self.race.as_mut().filter(|_| !self.muted) {
+            race.maps.used(&mut self.raw_findings, self.block, used);
         }
     }
 

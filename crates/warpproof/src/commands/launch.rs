@@ -5,6 +5,7 @@ mod case;
 mod cooperative;
 mod fill;
 mod header;
+mod map;
 mod parameters;
 mod spec;
 mod variables;
