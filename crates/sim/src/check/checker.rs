@@ -20,13 +20,14 @@ use super::raw::RawFindings;
 use super::settings::Check;
 use super::site::Kind;
 use super::taint::Taint;
+use super::tensor_map::Maps;
 use super::touched;
 use crate::isa::Op;
 use crate::isa::op::Fence;
 use crate::machine::{Access, AccessKind, CLUSTER_BARRIER, Row, at, lanes_of, used_pieces};
 use crate::memory::Space;
 use crate::observe::{
-    Arrival, AsyncCopy, BulkCopy, Exchange, Issue, Mbarrier, Moved, MultiplyAsync, Observer,
+    Arrival, AsyncCopy, BulkCopy, Exchange, Issue, MapUse, Mbarrier, Moved, MultiplyAsync, Observer,
 };
 use std::sync::{Arc, Mutex};
 
@@ -62,6 +63,8 @@ struct Races {
     multiplies: Option<Multiplies>,
     /// The async proxy, if the kernel uses it.
     proxy: Option<Proxy>,
+    /// Tensor maps that the block has changed.
+    maps: Maps,
 }
 
 /// The results of a block's observer.
@@ -96,6 +99,7 @@ impl Checker {
             multiplies: (multiplies && !muted).then(|| Multiplies::new(context.shared)),
             proxy: ((multiplies || context.bulk) && !muted)
                 .then(|| Proxy::new(context.shared, context.block_threads())),
+            maps: Maps::default(),
         });
         let facts = context.facts.as_ref();
         let init = facts
@@ -315,7 +319,7 @@ impl Observer for Checker {
             }
         }
         if let (Some(race), false) = (race, access.deferred) {
-            let Races { shared, global, copies, multiplies, proxy } = race;
+            let Races { shared, global, copies, multiplies, proxy, .. } = race;
             let findings = raw_findings.races();
             if let (Some(multiplies), Space::Shared) = (multiplies, access.space) {
                 multiplies.access(context, findings, access);
@@ -505,6 +509,12 @@ impl Observer for Checker {
 
     fn tensor_issued(&mut self, copy: &BulkCopy, rows: &[(u64, u32)]) {
         copy.rows(rows).for_each(|row| self.global_bulk(&row));
+    }
+
+    fn tensor_map(&mut self, used: &MapUse) {
+        if let Some(race) = &mut self.race {
+            race.maps.used(self.raw_findings.races(), self.block, used);
+        }
     }
 
     fn bulk_read(&mut self, copy: &BulkCopy) {

@@ -26,6 +26,7 @@ mod sparse;
 mod stack;
 mod surface;
 mod sync;
+mod tensor;
 mod texture;
 mod vectors;
 mod video;

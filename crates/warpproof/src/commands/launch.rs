@@ -6,6 +6,7 @@ mod clusters;
 mod cooperative;
 mod fill;
 mod header;
+mod map;
 mod parameters;
 mod spec;
 mod variables;
