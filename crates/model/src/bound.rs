@@ -431,6 +431,7 @@ mod tests {
             dram_bytes_warm: 300_000,
             blocks: 58,
             threads: 128,
+            cluster: 1,
             usage: Usage { registers: 32, ..Usage::default() },
         };
         let bounds = bounds(l4(), &work).unwrap();

@@ -76,6 +76,11 @@ impl Capability {
         format!("sm_{}{}", self.major, self.minor)
     }
 
+    /// The architecture with all instructions of the device, including those that no other capability has: `sm_90a`, `sm_89`.
+    pub fn specific_arch(&self) -> String {
+        format!("{}{}", self.arch(), if self.major >= 9 { "a" } else { "" })
+    }
+
     /// The capability of an architecture: `sm_89`, `sm_90a`.
     pub fn of_arch(arch: &str) -> Option<&'static Self> {
         let number = arch.strip_prefix("sm_")?.trim_end_matches(['a', 'f']);
@@ -371,7 +376,12 @@ pub static DEVICES: [Device; 11] = [
                 "highest clock of an H100 SXM (factryze.ai, glossary of the SM clock); the whitepaper's peaks are at 1830",
                 1980,
             ),
-            sustained_mhz: None,
+            sustained_mhz: Some(from(
+                "derived: the clock at which 132 multiprocessors at their peak rate do the 797.5 TFLOPS of an 8192 BF16 product \
+                 that zzc0721/torch-performance-test-data, issue 79, reports for an H100 SXM; a lower limit, for cuBLAS \
+                 reaches less than the peak",
+                1475,
+            )),
             bandwidth_gb_s: from("NVIDIA H100 datasheet: 3.35 TB/s", 3350),
             memory_gb: from(SOURCE, 80),
             l2_kb: from(SOURCE, 50 * KB),
@@ -391,10 +401,15 @@ pub static DEVICES: [Device; 11] = [
                 &[16, 14, 14, 14, 14, 14, 14, 14],
             ),
             boost_mhz: from(
-                "the clock of the H100 PCIe of te42kyfo/gpu-benches; the whitepaper's peaks of the tensor cores are at 1620",
+                "maximum clock of an H100 PCIe (chipsandcheese.com, Nvidia's H100: Funny L2); the whitepaper's peaks of the tensor \
+                 cores are at 1620",
                 1755,
             ),
-            sustained_mhz: None,
+            sustained_mhz: Some(from(
+                "derived as for the H100 SXM, from 495.9 TFLOPS of a 4096 BF16 product (zzc0721/torch-performance-test-data, \
+                 issue 95); a lower limit",
+                1062,
+            )),
             bandwidth_gb_s: from("NVIDIA H100 datasheet (as reprinted by hpctech.co.jp): 2 TB/s", 2000),
             memory_gb: from(SOURCE, 80),
             l2_kb: from(SOURCE, 50 * KB),

@@ -123,7 +123,7 @@ pub enum Reason {
     AsyncCopy,
     /// Other warps of the block have not arrived.
     Barrier,
-    /// The tensor core is busy.
+    /// The tensor core is busy, or a group of its asynchronous products is not complete.
     TensorBusy,
     /// Another pipe is busy.
     PipeBusy,
