@@ -390,6 +390,7 @@ const FAMILIES: &[(&str, &[Definition])] = &[
     ("surface", surface::DEFINITIONS),
     ("matrix", matrix::DEFINITIONS),
     ("mma", mma::DEFINITIONS),
+    ("scaled", mma::scaled::DEFINITIONS),
     ("sparse", mma::sparse::DEFINITIONS),
     ("wmma", wmma::DEFINITIONS),
     ("wgmma", wgmma::DEFINITIONS),

@@ -22,6 +22,7 @@ mod matrix;
 mod memory;
 mod mma;
 mod moves;
+mod scaled;
 mod sparse;
 mod stack;
 mod surface;

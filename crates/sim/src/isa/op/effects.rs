@@ -388,7 +388,8 @@ impl Element {
             Element::F32 | Element::TF32 | Element::S32 => 32,
             Element::F16 | Element::BF16 => 16,
             Element::E4M3 | Element::E5M2 | Element::U8 | Element::S8 => 8,
-            Element::U4 | Element::S4 => 4,
+            Element::E3M2 | Element::E2M3 => 6,
+            Element::E2M1 | Element::U4 | Element::S4 => 4,
             Element::B1 => 1,
         }
     }
