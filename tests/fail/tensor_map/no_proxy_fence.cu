@@ -11,7 +11,7 @@ __device__ unsigned shared(const void *p) { return (unsigned)__cvta_generic_to_s
 __device__ void store(const TensorMap *map, int x, int y, const void *tile)
 {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];"
-                 ::"l"(map), "r"(x), "r"(y), "r"(shared(tile)) : "memory");
+                 ::"l"(map), "r"(x), "r"(y), "r"(shared(tile)) : "memory"); //~ proxy
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 

@@ -30,23 +30,23 @@ __device__ void wait(void *barrier, int parity)
 __device__ void load(void *tile, const TensorMap *map, int x, int y, void *barrier)
 {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
-                 ::"r"(shared(tile)), "l"(map), "r"(x), "r"(y), "r"(shared(barrier)) : "memory");
+                 ::"r"(shared(tile)), "l"(map), "r"(x), "r"(y), "r"(shared(barrier)) : "memory"); //~ async-copy
 }
 
 extern "C" __global__ void sum(const float *, float *out, const __grid_constant__ TensorMap map)
 {
     __shared__ __align__(1024) float tile[8 * 32];
-    __shared__ unsigned long long full;
-    if (threadIdx.x == 0)
-        init(&full);
+    __shared__ unsigned long long full[2];
+    if (threadIdx.x < 2)
+        init(&full[threadIdx.x]);
     __syncthreads();
     float total = 0;
     for (int half = 0; half < 2; half++) {
         if (threadIdx.x == 0) {
-            expect(&full, sizeof tile);
-            load(tile, &map, 0, half * 8, &full);
+            expect(&full[half], sizeof tile);
+            load(tile, &map, 0, half * 8, &full[half]);
         }
-        wait(&full, half);
+        wait(&full[half], 0);
         total += tile[threadIdx.x] + tile[128 + threadIdx.x]; //~ async-copy
     }
     out[threadIdx.x] = total;

@@ -30,7 +30,7 @@ __device__ void wait(void *barrier, int parity)
 __device__ void load(void *tile, const TensorMap *map, int x, int y, void *barrier)
 {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
-                 ::"r"(shared(tile)), "l"(map), "r"(x), "r"(y), "r"(shared(barrier)) : "memory");
+                 ::"r"(shared(tile)), "l"(map), "r"(x), "r"(y), "r"(shared(barrier)) : "memory"); //~ tensor-map
 }
 
 extern "C" __global__ void second(const float *, const float *b, float *out, const __grid_constant__ TensorMap map, TensorMap *space)
