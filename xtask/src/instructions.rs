@@ -43,6 +43,7 @@ const TITLES: &[(&str, &str)] = &[
     ("atomic", "Atomics and reductions"),
     ("copy", "Asynchronous copies and mbarriers"),
     ("bulk", "Bulk copies and asynchronous stores"),
+    ("tensor", "Tensor copies and tensor maps (TMA)"),
     ("texture", "Textures"),
     ("surface", "Surfaces"),
     ("matrix", "Matrix loads and stores"),
