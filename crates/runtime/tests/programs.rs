@@ -168,7 +168,8 @@ fn dependent_launches_on_hopper() {
     for checks in ["all", "none"] {
         let mut command = std::process::Command::new(&program);
         command.arg("careless").env("LD_LIBRARY_PATH", libraries.path()).env_remove("WARPPROOF_REPORT");
-        let output = command.env("WARPPROOF_DEVICE", "h100").env("WARPPROOF_CHECKS", checks).output().unwrap();
+        let output =
+            command.env("WARPPROOF_DEVICE", "h100").env("WARPPROOF_CHECKS", checks).output().unwrap();
         let found = text(&output.stderr);
         assert_eq!(text(&output.stdout), "ok\n", "{found}");
         assert_eq!(found.matches("[stream-race]").count(), if checks == "all" { 3 } else { 0 }, "{found}");
