@@ -19,6 +19,7 @@ pub mod advice;
 pub mod api;
 pub mod array;
 pub mod clock;
+pub mod cluster;
 pub mod conditional;
 pub mod context;
 pub mod debug_info;

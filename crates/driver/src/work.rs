@@ -8,7 +8,7 @@ use warpproof_model::bound::bounds;
 use warpproof_model::{Device, Usage, work};
 use warpproof_sim::check::{Dependent, Finding, Overlap, Settings as CheckSettings, Severity, Touched};
 use warpproof_sim::count::CountSettings;
-use warpproof_sim::{Blame, Earlier, GridDependency, Launch, MAX_CLUSTER, SharedDevice, Stop, StopKind};
+use warpproof_sim::{Blame, Earlier, GridDependency, Launch, SharedDevice, Stop, StopKind};
 
 use crate::abi::{Answer, Error};
 use crate::clock;
@@ -407,18 +407,10 @@ impl Driver {
         if call.arguments.len() != program.params.len() {
             return Err(Error::INVALID_VALUE);
         }
-        let cluster = call.cluster.or(program.bounds.cluster).unwrap_or([1; 3]);
-        let size = cluster.iter().fold(1u32, |n, blocks| n.saturating_mul(*blocks));
-        let divides = (0..3).all(|axis| cluster[axis] != 0 && call.grid[axis].is_multiple_of(cluster[axis]));
-        let most = program.bounds.max_cluster.unwrap_or(MAX_CLUSTER).min(MAX_CLUSTER);
-        let fixed = program.bounds.cluster.is_none_or(|required| required == cluster);
-        if !divides || size > most || !fixed {
-            return Err(Error::INVALID_CLUSTER_SIZE);
-        }
+        self.admit_cluster(device, call)?;
         if call.cooperative {
             let blocks = call.grid.iter().map(|b| u64::from(*b)).product::<u64>();
-            let resident = u64::from(self.blocks_per_multiprocessor(call.function, threads, call.shared)?);
-            if blocks > resident * u64::from(model.multiprocessors.value) {
+            if blocks > self.active_blocks(device, call, threads)? {
                 return Err(Error::COOPERATIVE_LAUNCH_TOO_LARGE);
             }
         }
@@ -433,7 +425,7 @@ impl Driver {
         let module = self.module(function.module)?;
         let mut launch = function.kernel.launch().grid(call.grid).block(call.block).shared(call.shared);
         launch = launch.cooperative(call.cooperative);
-        if let Some(cluster) = call.cluster {
+        if let Some(cluster) = self.cluster(call)? {
             launch = launch.cluster(cluster);
         }
         for argument in &call.arguments {

@@ -180,6 +180,14 @@ fn dependent_launches_on_hopper() {
 }
 
 #[test]
+fn tensor_maps_on_hopper() {
+    let libraries = libraries();
+    let Some(program) = nvcc("tensor_maps.cu", &["-arch=sm_90a", "-std=c++17", "-g"], &libraries) else { return };
+    let output = run_on("h100", &program, &libraries);
+    assert_eq!((text(&output.stdout), text(&output.stderr)), ("ok\n".to_owned(), String::new()));
+}
+
+#[test]
 fn cub_and_thrust() {
     succeeds("thrust.cu", &[]);
 }

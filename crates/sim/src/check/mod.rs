@@ -35,6 +35,7 @@ mod settings;
 mod shadow;
 mod site;
 mod taint;
+mod tensor_map;
 mod touched;
 mod undefined;
 mod unused;
