@@ -21,7 +21,7 @@ fn threads_arrive_and_test() {
     // Two phases of 64 arrivals. Afterwards each thread asks for a phase that is complete, and for one that is not.
     let body = format!(
         "{INIT}mbarrier.arrive.shared::cta.b64 %d0, [%r1];\nmbarrier.arrive.shared::cta.b64 %d1, [%r1];\nbar.sync 0;\n\
-         mbarrier.test_wait.shared::cta.b64 %p1, [%r1], %d0;\n\
+         mbarrier.test_wait.parity.shared::cta.b64 %p1, [%r1], 1;\n\
          mbarrier.test_wait.parity.shared::cta.b64 %p1, [%r1], 0;"
     );
     let counters = count(&body, 1);
@@ -31,7 +31,7 @@ fn threads_arrive_and_test() {
     let arrive = Mbarriers { arrivals: 128, ..none };
     assert_eq!(on_line(&counters, 4).mbarriers, arrive);
     assert_eq!(on_line(&counters, 5).mbarriers, Mbarriers { phases: 4, ..arrive });
-    // Phase 0 is over, and so is phase 1: the current phase has parity 0 again.
+    // The phase with parity 1 is over, and the current one has parity 0 again.
     assert_eq!(on_line(&counters, 7).mbarriers, Mbarriers { tests: 128, ..none });
     assert_eq!(on_line(&counters, 8).mbarriers, Mbarriers { tests: 128, unfinished: 128, ..none });
     let flat = counters.totals.flat();
