@@ -91,9 +91,10 @@ impl HostClass {
                  function for the other direction.",
             ),
             HostClass::StreamRace => (
-                "Two streams, or a stream and the host, use the same bytes without synchronization.",
+                "Two streams, a stream and the host, or two overlapping kernels use the same bytes without synchronization.",
                 "At least one of the two writes, and no event, stream order or synchronization orders them, so the result depends on \
-                 timing. Record an event after the first and let the stream of the second wait for it, or synchronize.",
+                 timing. Record an event after the first and let the stream of the second wait for it, or synchronize; a dependent launch \
+                 executes griddepcontrol.wait.",
             ),
             HostClass::InvalidTensorMap => (
                 "A tensor map is made with an argument that breaks a rule of the driver API.",

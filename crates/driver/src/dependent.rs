@@ -7,12 +7,17 @@
 //! earlier work of its stream. A programmatic event does the same between streams.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
-use warpproof_sim::check::{Overlap, Touched};
+use warpproof_diagnostic::host::HostClass;
+use warpproof_sim::check::{Overlap, TouchKind, Touched};
+use warpproof_sim::program::Program;
 use warpproof_sim::{Earlier, GridDependency};
 
-use crate::order::{Clock, Started, join};
+use crate::order::{Access, Clock, Started, join};
+use crate::report::HostFinding;
+use crate::site::Site;
 
 /// Launches whose relation to later ones is remembered.
 const MOST_KNOWN: usize = 64;
@@ -273,6 +278,76 @@ pub fn exposed(touched: &Touched, overlap: Option<&Overlap>, at_block_start: boo
         exposed.read = late.read;
     }
     exposed
+}
+
+/// Why a launch races with one before it in its stream.
+#[derive(Debug, Default)]
+pub(crate) struct Dependence {
+    /// Whether it has waited before it uses the bytes: for another launch.
+    pub waited: bool,
+    /// Whether the first lets others start before it ends.
+    pub triggered: bool,
+    /// The lines of both kernels.
+    pub lines: [Option<String>; 2],
+}
+
+/// One side of a race: what it is, how it accesses the bytes, and where it was submitted.
+type Party = (String, Access, Site);
+
+/// The finding for a launch that may overlap one before it in its stream.
+pub(crate) fn race(first: &Party, second: &Party, dependence: &Dependence) -> HostFinding {
+    let Dependence { waited, triggered, lines } = dependence;
+    let (one, two) = (&first.0, &second.0);
+    let reason = if *waited {
+        format!(
+            "its griddepcontrol.wait does not wait for {one}: the launch between them has not waited for it"
+        )
+    } else {
+        format!("it has not executed griddepcontrol.wait, so {one} may still run")
+    };
+    let mut finding = HostFinding::new(
+        HostClass::StreamRace,
+        format!("{two} {} bytes that {one} {}, but {reason}", second.1.name(), first.1.name()),
+    )
+    .at(format!("{two}, a dependent launch"), second.2)
+    .at(format!("{one}, an earlier launch of the stream"), first.2);
+    for ((name, access, _), line) in [second, first].into_iter().zip(lines.iter().rev()) {
+        if let Some(line) = line {
+            finding = finding.note(format!("{name} {} them at {line}", access.name()));
+        }
+    }
+    let start = if *triggered {
+        "when all its blocks have executed griddepcontrol.launch_dependents or have ended"
+    } else {
+        "when all its blocks have ended, but before its stores are visible"
+    };
+    finding.note(format!("{one} lets the next launch start {start}")).help(if *waited {
+        "execute griddepcontrol.wait (cudaGridDependencySynchronize) in every kernel between them, or launch one without programmatic \
+         stream serialization"
+    } else {
+        "execute griddepcontrol.wait (cudaGridDependencySynchronize) before the access, or launch without programmatic stream \
+         serialization"
+    })
+}
+
+/// The line of a kernel that accesses bytes.
+pub(crate) fn line(
+    touched: &Touched,
+    program: &Program,
+    access: Access,
+    bytes: &Range<u64>,
+) -> Option<String> {
+    let kind = match access {
+        Access::Reads => TouchKind::Read,
+        Access::Writes => TouchKind::Written,
+        Access::Updates => TouchKind::Strong,
+    };
+    let pc = touched.place(kind, bytes)?;
+    let place = program.place(pc)?;
+    Some(match place.source.first() {
+        Some(source) => format!("{}:{}", source.file, source.line),
+        None => format!("line {} of the PTX: `{}`", place.ptx_line, place.instruction),
+    })
 }
 
 #[cfg(test)]

@@ -17,10 +17,10 @@ use std::sync::Arc;
 
 use warpproof_diagnostic::host::HostClass;
 use warpproof_sim::GridDependency;
-use warpproof_sim::check::{Overlap, TouchKind, Touched};
+use warpproof_sim::check::{Overlap, Touched};
 use warpproof_sim::program::Program;
 
-use crate::dependent::{self, Dependents, Knowledge, Primaries, Programmatic};
+use crate::dependent::{self, Dependence, Dependents, Knowledge, Primaries, Programmatic};
 use crate::driver::Driver;
 use crate::guard::{self, Forbidden, Pages};
 use crate::host_race::strictest;
@@ -140,14 +140,14 @@ pub struct Pending {
 
 /// How an operation accesses bytes, for a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Access {
+pub(crate) enum Access {
     Reads,
     Writes,
     Updates,
 }
 
 impl Access {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Access::Reads => "reads",
             Access::Writes => "writes",
@@ -275,11 +275,11 @@ impl Order {
             let lines = dependence.as_ref().map(|(waited, _)| {
                 let theirs = other.launched.as_ref().and_then(|l| {
                     let touched = if first == Access::Reads { &l.overlap.late } else { &other.touched };
-                    line(touched, &l.program, first, &bytes)
+                    dependent::line(touched, &l.program, first, &bytes)
                 });
                 let ours = launched.as_ref().and_then(|l| {
                     let touched = if *waited { &touched } else { &l.overlap.early };
-                    line(touched, &l.program, second, &bytes)
+                    dependent::line(touched, &l.program, second, &bytes)
                 });
                 [theirs, ours]
             });
@@ -434,17 +434,6 @@ struct Race {
     dependence: Option<Dependence>,
 }
 
-/// Why a launch races with one before it in its stream.
-#[derive(Debug, Default)]
-struct Dependence {
-    /// Whether it has waited before it uses the bytes: for another launch.
-    waited: bool,
-    /// Whether the first lets others start before it ends.
-    triggered: bool,
-    /// The lines of both kernels.
-    lines: [Option<String>; 2],
-}
-
 /// A conflict of a launch with an operation before it in its stream, and whether it comes after the wait.
 type DependentConflict = (bool, (Range<u64>, Access, Access));
 
@@ -465,59 +454,6 @@ fn dependence(
     early.or_else(|| {
         let late = (!knowledge.waited.has(id)).then(|| conflict(&theirs(), touched)).flatten();
         late.map(|conflict| (true, conflict))
-    })
-}
-
-/// The line of a kernel that accesses bytes.
-fn line(touched: &Touched, program: &Program, access: Access, bytes: &Range<u64>) -> Option<String> {
-    let kind = match access {
-        Access::Reads => TouchKind::Read,
-        Access::Writes => TouchKind::Written,
-        Access::Updates => TouchKind::Strong,
-    };
-    let pc = touched.place(kind, bytes)?;
-    let place = program.place(pc)?;
-    Some(match place.source.first() {
-        Some(source) => format!("{}:{}", source.file, source.line),
-        None => format!("line {} of the PTX: `{}`", place.ptx_line, place.instruction),
-    })
-}
-
-/// The finding for a launch that may overlap one before it in its stream.
-fn dependent_race(
-    first: &(String, Access, Site),
-    second: &(String, Access, Site),
-    dependence: &Dependence,
-) -> HostFinding {
-    let Dependence { waited, triggered, lines } = dependence;
-    let (one, two) = (&first.0, &second.0);
-    let reason = if *waited {
-        format!("its griddepcontrol.wait does not wait for {one}: the launch between them has not waited for it")
-    } else {
-        format!("it has not executed griddepcontrol.wait, so {one} may still run")
-    };
-    let mut finding = HostFinding::new(
-        HostClass::StreamRace,
-        format!("{two} {} bytes that {one} {}, but {reason}", second.1.name(), first.1.name()),
-    )
-    .at(format!("{two}, a dependent launch"), second.2)
-    .at(format!("{one}, an earlier launch of the stream"), first.2);
-    for ((name, access, _), line) in [second, first].into_iter().zip(lines.iter().rev()) {
-        if let Some(line) = line {
-            finding = finding.note(format!("{name} {} them at {line}", access.name()));
-        }
-    }
-    let start = if *triggered {
-        "when all its blocks have executed griddepcontrol.launch_dependents or have ended"
-    } else {
-        "when all its blocks have ended, but before its stores are visible"
-    };
-    finding.note(format!("{one} lets the next launch start {start}")).help(if *waited {
-        "execute griddepcontrol.wait (cudaGridDependencySynchronize) in every kernel between them, or launch one without programmatic \
-         stream serialization"
-    } else {
-        "execute griddepcontrol.wait (cudaGridDependencySynchronize) before the access, or launch without programmatic stream \
-         serialization"
     })
 }
 
@@ -614,7 +550,7 @@ impl Driver {
         };
         let how = |access: Access| access.name();
         if let Some(dependence) = dependence {
-            let finding = dependent_race(&first, &second, &dependence).note(format!("bytes {memory}"));
+            let finding = dependent::race(&first, &second, &dependence).note(format!("bytes {memory}"));
             self.report_host(&finding);
             return;
         }

@@ -245,6 +245,59 @@ impl Barriers {
         self.longest += other.longest;
         self.idle += other.idle;
     }
+
+    /// The counts by name.
+    pub fn fields(&self) -> [(&'static str, u64); 6] {
+        [
+            ("arrivals", self.arrivals),
+            ("phases", self.phases),
+            ("warps", self.warps),
+            ("work", self.work),
+            ("longest", self.longest),
+            ("idle", self.idle),
+        ]
+    }
+}
+
+/// Uses of mbarriers. An mbarrier is used by threads, not by warps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mbarriers {
+    /// Threads that initialized one.
+    pub inits: u64,
+    /// Arrivals of threads and of their asynchronous copies.
+    pub arrivals: u64,
+    /// Transactions of bulk copies that completed, each counted at the instruction of its copy.
+    pub transactions: u64,
+    /// Completed phases, each counted at the instruction of the last arrival or copy.
+    pub phases: u64,
+    /// Tests whether a phase is complete, by threads.
+    pub tests: u64,
+    /// Those of them that found it incomplete: in a loop, how often threads poll.
+    pub unfinished: u64,
+}
+
+impl Mbarriers {
+    /// Adds another's counts.
+    pub fn add(&mut self, other: &Mbarriers) {
+        self.inits += other.inits;
+        self.arrivals += other.arrivals;
+        self.transactions += other.transactions;
+        self.phases += other.phases;
+        self.tests += other.tests;
+        self.unfinished += other.unfinished;
+    }
+
+    /// The counts by name.
+    pub fn fields(&self) -> [(&'static str, u64); 6] {
+        [
+            ("inits", self.inits),
+            ("arrivals", self.arrivals),
+            ("transactions", self.transactions),
+            ("phases", self.phases),
+            ("tests", self.tests),
+            ("unfinished", self.unfinished),
+        ]
+    }
 }
 
 /// The addresses of the least efficient request of an instruction.
@@ -299,6 +352,8 @@ pub struct Instruction {
     pub memory: BTreeMap<(Space, MemoryOp), Traffic>,
     /// Barrier counts, if it is a barrier.
     pub barriers: Barriers,
+    /// Uses of mbarriers, by it or by the copies that it started.
+    pub mbarriers: Mbarriers,
     /// For shared and for global memory, the least efficient request; `None` if no request was inefficient.
     pub worst: Vec<Sample>,
 }
@@ -318,8 +373,12 @@ pub struct Totals {
     pub tensor: BTreeMap<String, u64>,
     /// Requests to memory by space and operation.
     pub memory: BTreeMap<(Space, MemoryOp), Traffic>,
-    /// Barriers.
+    /// Barriers of blocks.
     pub barriers: Barriers,
+    /// Barriers of clusters; each block counts its own part of a phase.
+    pub cluster_barriers: Barriers,
+    /// Uses of mbarriers.
+    pub mbarriers: Mbarriers,
 }
 
 impl Issued {
@@ -335,7 +394,8 @@ impl Totals {
     /// Adds an instruction.
     pub fn add(&mut self, instruction: &Instruction) {
         let issued = &instruction.issued;
-        if issued.executions == 0 && instruction.memory.is_empty() && instruction.barriers.arrivals == 0 {
+        let used = instruction.barriers.arrivals > 0 || instruction.mbarriers != Mbarriers::default();
+        if issued.executions == 0 && instruction.memory.is_empty() && !used {
             return;
         }
         self.issued.add(issued);
@@ -350,7 +410,12 @@ impl Totals {
         for (key, traffic) in &instruction.memory {
             self.memory.entry(*key).or_default().add(traffic);
         }
-        self.barriers.add(&instruction.barriers);
+        if matches!(instruction.op, Op::ClusterBarrier { .. }) {
+            self.cluster_barriers.add(&instruction.barriers);
+        } else {
+            self.barriers.add(&instruction.barriers);
+        }
+        self.mbarriers.add(&instruction.mbarriers);
     }
 
     /// The sum of the requests to a space by these operations, or by all operations if the list is empty.
@@ -413,16 +478,13 @@ impl Totals {
                 put(format!("{}.{}.conflicts", space.name(), op.name()), traffic.conflicts());
             }
         }
-        let barriers = &self.barriers;
-        for (name, value) in [
-            ("arrivals", barriers.arrivals),
-            ("phases", barriers.phases),
-            ("warps", barriers.warps),
-            ("work", barriers.work),
-            ("longest", barriers.longest),
-            ("idle", barriers.idle),
-        ] {
-            put(format!("barrier.{name}"), value);
+        for (kind, barriers) in [("barrier", &self.barriers), ("cluster_barrier", &self.cluster_barriers)] {
+            for (name, value) in barriers.fields() {
+                put(format!("{kind}.{name}"), value);
+            }
+        }
+        for (name, value) in self.mbarriers.fields() {
+            put(format!("mbarrier.{name}"), value);
         }
         flat
     }

@@ -27,6 +27,8 @@
 //! | `*.serial`, [`Hottest`] | serialized operations at that address, and at the hottest address of the launch | – |
 //! | `*.first_sectors`, [`Compulsory`] | sectors accessed for the first time: an estimate of misses | `lts__t_sectors…`, `dram__sectors…` |
 //! | `barrier.*` | arrivals, phases, and work imbalance between warps | – |
+//! | `cluster_barrier.*` | the same for `barrier.cluster` | – |
+//! | `mbarrier.*` | arrivals, transactions of bulk copies, phases, tests and unsuccessful tests of mbarriers | – |
 //!
 //! The pipes of the table are those of an Ada multiprocessor: half precision runs on the FMA pipe, and warp-uniform
 //! instructions run on the uniform pipe, which PTX does not show.
@@ -43,7 +45,7 @@ mod tally;
 
 pub use counters::{
     Barriers, Branches, Change, Compulsory, Counters, Flat, Flow, Hottest, Instruction, Issued, LineKey,
-    MemoryOp, Sample, SecondLevel, Totals, Traffic, diff,
+    Mbarriers, MemoryOp, Sample, SecondLevel, Totals, Traffic, diff,
 };
 pub use site::multiply_adds;
 
@@ -180,6 +182,7 @@ fn instructions_of(program: &Program, sites: &Sites, sums: &Sums) -> Vec<Instruc
         let opcode = site::opcode(program, at(pc));
         let function = meta.function.and_then(|i| program.callees.get(at(i))).map(|callee| &callee.name);
         let barriers = sums.barriers.get(&pc).copied().unwrap_or_default();
+        let mbarriers = sums.mbarriers.get(&pc).copied().unwrap_or_default();
         let line = line_ends.partition_point(|end| *end < at(meta.span.0)) + 1;
         instructions.push(Instruction {
             pc,
@@ -195,6 +198,7 @@ fn instructions_of(program: &Program, sites: &Sites, sums: &Sums) -> Vec<Instruc
             branches: Branches { taken, not_taken, divergent },
             memory: std::collections::BTreeMap::new(),
             barriers,
+            mbarriers,
             worst: Vec::new(),
         });
     }

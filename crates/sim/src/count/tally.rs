@@ -1,7 +1,7 @@
 //! The counter of one block: an observer that adds up events. Counting a stretch of instructions takes two additions, one
 //! at each end; prefix sums over the code are computed at the end of the launch.
 
-use super::counters::{Barriers, Flow, MemoryOp, Sample, Traffic};
+use super::counters::{Barriers, Flow, Mbarriers, MemoryOp, Sample, Traffic};
 use super::heat::Heat;
 use super::memo::{self, Address, Key, Memos, Same};
 use super::pattern::{self, LINE, Lines, SECTOR, Wavefronts};
@@ -9,7 +9,9 @@ use super::reuse::{Touch, Touched};
 use super::site::{Site, Sites};
 use crate::machine::{Access, AccessKind, Row, at};
 use crate::memory::Space;
-use crate::observe::{Arrival, Detail, Guarded, Observer, SharedAccess, Stretch};
+use crate::observe::{
+    Arrival, BulkCopy, Detail, Guarded, Mbarrier, MbarrierAction, Observer, SharedAccess, Stretch,
+};
 use crate::simd::Level;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -90,6 +92,7 @@ pub(crate) struct Sums {
     first: Vec<u32>,
     pub requests: Vec<Requests>,
     pub barriers: BTreeMap<u32, Barriers>,
+    pub mbarriers: BTreeMap<u32, Mbarriers>,
     /// Branches through a table whose lanes diverged.
     pub tables: BTreeMap<u32, u64>,
     pub touched: Touched,
@@ -104,6 +107,7 @@ impl Sums {
             first: vec![END; instructions],
             requests: Vec::new(),
             barriers: BTreeMap::new(),
+            mbarriers: BTreeMap::new(),
             tables: BTreeMap::new(),
             touched: Touched::new(memory),
         }
@@ -171,6 +175,9 @@ impl Sums {
         for (pc, theirs) in &block.barriers {
             self.barriers.entry(*pc).or_default().add(theirs);
         }
+        for (pc, theirs) in &block.mbarriers {
+            self.mbarriers.entry(*pc).or_default().add(theirs);
+        }
         for (pc, count) in &block.tables {
             *self.tables.entry(*pc).or_default() += count;
         }
@@ -184,6 +191,7 @@ impl Sums {
         self.first.fill(END);
         self.requests.clear();
         self.barriers.clear();
+        self.mbarriers.clear();
         self.tables.clear();
         self.touched.clear();
     }
@@ -347,6 +355,26 @@ impl Observer for Tally {
         // Lanes of one warp may arrive separately: the warp has finished its work when the last of them arrives.
         phase.work[at(arrival.warp & 31)] += work;
         phase.last = arrival.pc;
+    }
+
+    fn mbarrier(&mut self, used: &Mbarrier) {
+        let count = self.sums.mbarriers.entry(used.pc).or_default();
+        match used.action {
+            MbarrierAction::Init => count.inits += 1,
+            MbarrierAction::Arrive => count.arrivals += 1,
+            MbarrierAction::Test(complete) => {
+                count.tests += 1;
+                count.unfinished += u64::from(!complete);
+            }
+            MbarrierAction::Track | MbarrierAction::Inval => {}
+        }
+        count.phases += u64::from(used.completes);
+    }
+
+    fn bulk_signaled(&mut self, copy: &BulkCopy, completes: bool) {
+        let count = self.sums.mbarriers.entry(copy.pc).or_default();
+        count.transactions += 1;
+        count.phases += u64::from(completes);
     }
 
     fn barrier(&mut self, _block: u32, id: u32) {

@@ -11,7 +11,7 @@
 use super::lanes::together;
 use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
-use crate::machine::{BarrierReduction, Flow, Row, Type, Warp, Width, at, lanes_of};
+use crate::machine::{BarrierReduction, Flow, Row, Type, Wait, Warp, Width, at, lanes_of};
 use crate::stop::{Blame, StopKind};
 
 /// An entry of this family.
@@ -112,8 +112,9 @@ fn grid_dependency(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     if spec.get("action") == Some("wait") {
         return Ok(Bound::new([], |w, _| {
             w.cta.dependency.wait();
-            w.global.waited();
-            Flow::Next
+            let waits = w.global.awaits();
+            w.state.subwarp.wait = if waits { Wait::Grids } else { Wait::None };
+            if waits { Flow::Wait } else { Flow::Next }
         }));
     }
     Ok(Bound::new([], |w, _| {

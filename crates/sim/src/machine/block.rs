@@ -327,6 +327,8 @@ pub(super) struct BlockRun {
     pub(super) idle: bool,
     /// Whether it is at its breakpoint and waits for release.
     pub(super) paused: bool,
+    /// Whether the grids that this one depends on have ended, as far as its threads can observe.
+    released: bool,
     /// Bytes that each warp holds in addition to its registers, and their sum.
     held: (Vec<u64>, u64),
 }
@@ -402,6 +404,7 @@ impl BlockRun {
             instructions: 0,
             idle: false,
             paused: false,
+            released: false,
             held: (held, all),
         }
     }
@@ -496,8 +499,19 @@ impl BlockRun {
 
     /// The memory itself, as its blocks see it.
     pub(super) fn direct<'a>(&self, heap: &'a mut Heap) -> Global<'a> {
-        heap.dependence.waited = self.dependency().waited;
+        heap.dependence.waited = self.released;
         Global::Direct(heap)
+    }
+
+    /// Whether threads wait for the grids that this one depends on.
+    pub(super) fn awaits_grids(&self) -> bool {
+        let waits = |warp: &WarpState| {
+            warp.parked
+                .iter()
+                .chain([&warp.subwarp])
+                .any(|subwarp| subwarp.wait == Wait::Grids && subwarp.mask != 0)
+        };
+        !self.released && self.warps.iter().any(waits)
     }
 
     /// How it has used `griddepcontrol`.
@@ -565,6 +579,12 @@ impl BlockRun {
             }
             if self.done.iter().all(|done| *done) {
                 return Progress::Done;
+            }
+            // The grids before this one end as late as possible: when no thread can go on without them, or one may wait for that.
+            if (expired || !moved) && self.awaits_grids() {
+                self.released = true;
+                global.waited();
+                moved = true;
             }
             if !moved {
                 return Progress::Stopped(Box::new(self.deadlock(grid)));

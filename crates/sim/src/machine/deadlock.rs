@@ -157,6 +157,7 @@ impl BlockRun {
                     waiting.who.iter().fold(0, |all, (warp, mask)| all | need & !(mask | warp.exited));
                 format!("{who} for lanes {missing:#010x} of the same warp")
             }
+            Wait::Grids => format!("{who} for the grids that this one depends on"),
             Wait::None => who,
         }
     }
@@ -220,6 +221,7 @@ fn reason(warp: &WarpState, subwarp: &Subwarp) -> String {
             let missing = need & !(subwarp.mask | warp.exited);
             format!("for lanes {missing:#010x} of the same warp to arrive")
         }
+        Wait::Grids => "for the grids that this one depends on".to_owned(),
         Wait::None => "for nothing".to_owned(),
     }
 }

@@ -192,8 +192,8 @@ impl BlockRun {
         mut watch: Option<&mut (dyn Observer + 'static)>,
         steps: u64,
     ) -> Look {
-        if self.warps.iter().any(|warp| warp.arrivals > 0) || self.tracks() {
-            // Arrivals that wait for copies are still to come, and transactions of bulk copies.
+        if self.warps.iter().any(|warp| warp.arrivals > 0) || self.tracks() || self.awaits_grids() {
+            // Arrivals that wait for copies are still to come, and transactions of bulk copies, and the end of other grids.
             return Look::Moves;
         }
         self.set_probed(true);

@@ -76,6 +76,8 @@ pub enum Wait {
         /// The phase in which the subwarp arrived.
         phase: u64,
     },
+    /// For the grids that this one depends on to end.
+    Grids,
 }
 
 impl Subwarp {
@@ -104,7 +106,7 @@ impl Subwarp {
                 Arc::make_mut(mine).take_lanes(&theirs, other.mask);
             }
         }
-        if !matches!(self.wait, Wait::Barrier { .. }) {
+        if !matches!(self.wait, Wait::Barrier { .. } | Wait::Grids) {
             self.wait = Wait::None;
         }
         self.mask |= other.mask;

@@ -424,6 +424,7 @@ impl Warp<'_, '_> {
         match subwarp.wait {
             Wait::None => true,
             Wait::Lanes(need) => need & !(subwarp.mask | self.state.exited) == 0,
+            Wait::Grids => !self.global.awaits(),
             Wait::Barrier { id: CLUSTER_BARRIER, phase } => self.cluster_barrier().phase != phase,
             Wait::Barrier { id, phase } => self.cta.barriers[super::at(id)].phase != phase,
         }

@@ -6,6 +6,7 @@ mod barrier;
 mod control;
 mod global;
 mod matrix;
+mod mbarrier;
 mod names;
 mod same;
 mod shared;
