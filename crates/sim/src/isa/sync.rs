@@ -73,6 +73,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     ),
     fence_op!("membar.level; .level = .cta .gl .sys", (1, 4, 10)),
     fence_op!("membar.proxy.alias", (7, 5, 60)),
+    fence_op!("membar.proxy.async", (8, 0, 90)),
     fence_op!("fence{.sem}.scope; .sem = .sc .acq_rel; .scope = .cta .gpu .sys", (6, 0, 70)),
     fence_op!("fence{.sem}.cluster; .sem = .sc .acq_rel .acquire .release", (7, 8, 90)),
     fence_op!("fence.sem.scope; .sem = .acquire .release; .scope = .cta .gpu .sys", (8, 0, 70)),

@@ -30,4 +30,5 @@ mod texture;
 mod vectors;
 mod video;
 mod wgmma;
+mod wgmma_sparse;
 mod wmma;
