@@ -430,6 +430,7 @@ impl Effect {
             | Op::WaitAll
             | Op::CopiesArrive
             | Op::Bulk(_)
+            | Op::TensorMap
             | Op::MultiplyAsync(_)
             | Op::MultiplyCommit
             | Op::MultiplyWait(_)
@@ -461,7 +462,7 @@ impl Effect {
             | Op::Return
             | Op::Event
             | Op::Sleep
-            | Op::GridDependency
+            | Op::GridDependency { .. }
             | Op::Parameter => Effect::Computes,
         }
     }
