@@ -577,11 +577,11 @@ fn the_target_must_be_hopper() {
         assert!(stop.sentence.contains("needs sm_90a"), "{target}: {stop}");
     }
     for version in ["8.1", "8.5", "8.8", "9.0"] {
-        let text = case.kernel(&case.body()).replace(".version 8.0", &format!(".version {version}"));
+        let text = case.kernel(&case.body()).replace(".version 8.2", &format!(".version {version}"));
         let mut device = Device::new();
         assert!(device.load(&text).unwrap().kernel("k").is_ok(), "{version}");
     }
-    let old = case.kernel(&case.body()).replace(".version 8.0", ".version 7.8");
+    let old = case.kernel(&case.body()).replace(".version 8.2", ".version 7.8");
     assert!(Device::new().load(&old).unwrap().kernel("k").is_err());
 }
 
@@ -590,7 +590,7 @@ fn the_target_must_be_hopper() {
 fn registers_of_warpgroups_are_counted() {
     let run = |body: &str| {
         let text = format!(
-            ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k() {{ .reg .b32 %t; .reg .pred %p; mov.u32 %t, %tid.x; setp.lt.u32 %p, %t, 128; {body} ret; }}\n"
+            ".version 8.2\n.target sm_90a\n.address_size 64\n.visible .entry k() {{ .reg .b32 %t; .reg .pred %p; mov.u32 %t, %tid.x; setp.lt.u32 %p, %t, 128; {body} ret; }}\n"
         );
         let mut device = Device::new();
         let module = device.load(&text).unwrap();
