@@ -2,6 +2,7 @@
 
 use super::block::{BlockRun, CLUSTER_BARRIER};
 use super::spin::Spin;
+use super::warp::REGISTERS;
 use super::{Grid, Subwarp, Wait, WarpState, at};
 use crate::isa::op::Participants;
 use crate::stop::{Blame, Place, Stop, StopKind};
@@ -157,6 +158,13 @@ impl BlockRun {
                     waiting.who.iter().fold(0, |all, (warp, mask)| all | need & !(mask | warp.exited));
                 format!("{who} for lanes {missing:#010x} of the same warp")
             }
+            Wait::Registers(count) => {
+                let others: u32 = self.ctas[at(waiting.rank())].registers.iter().sum();
+                format!(
+                    "{who} for {count} registers per thread; the block has {} of {REGISTERS}",
+                    32 * others
+                )
+            }
             Wait::None => who,
         }
     }
@@ -181,6 +189,10 @@ impl BlockRun {
 
     /// What a barrier is missing.
     fn missing(&self, grid: &Grid<'_>, waiting: &Waiting<'_>) -> Option<String> {
+        if let Wait::Registers(_) = waiting.wait {
+            let sentence = "make other warps release registers with setmaxnreg.dec before, or ask for fewer";
+            return Some(sentence.to_owned());
+        }
         let Wait::Barrier { id, .. } = waiting.wait else {
             return Some("make all lanes of the mask reach it, or name only the lanes that do".to_owned());
         };
@@ -220,6 +232,7 @@ fn reason(warp: &WarpState, subwarp: &Subwarp) -> String {
             let missing = need & !(subwarp.mask | warp.exited);
             format!("for lanes {missing:#010x} of the same warp to arrive")
         }
+        Wait::Registers(count) => format!("for {count} registers per thread"),
         Wait::None => "for nothing".to_owned(),
     }
 }

@@ -76,6 +76,8 @@ pub enum Wait {
         /// The phase in which the subwarp arrived.
         phase: u64,
     },
+    /// For other warps of the block to release registers: `setmaxnreg` asks for this number per thread.
+    Registers(u32),
 }
 
 impl Subwarp {

@@ -602,6 +602,11 @@ fn registers_of_warpgroups_are_counted() {
     assert!(fits.is_none(), "{fits:?}");
     let stop = run("setmaxnreg.inc.sync.aligned.u32 240;").unwrap();
     assert_eq!((stop.blame, stop.kind), (Blame::Kernel, StopKind::Deadlock), "{stop}");
+    // A warp waits until another one releases registers.
+    let waits =
+        run("@%p bra P; setmaxnreg.inc.sync.aligned.u32 232; ret; P: setmaxnreg.inc.sync.aligned.u32 240; \
+         nanosleep.u32 100; setmaxnreg.dec.sync.aligned.u32 40;");
+    assert!(waits.is_none(), "{waits:?}");
     let odd = run("setmaxnreg.inc.sync.aligned.u32 100;").unwrap();
     assert_eq!((odd.blame, odd.kind), (Blame::Input, StopKind::Malformed), "{odd}");
 }
