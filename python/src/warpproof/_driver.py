@@ -201,9 +201,9 @@ class Function:
         if cluster > 1 or overlaps:
             if cluster > 8:
                 call("cuFuncSetAttribute", c_void_p(self.handle), 14, 1)
-            given = [(4, (cluster, 1, 1))] if cluster > 1 else []
-            given += [(6, (1,))] if overlaps else []
-            given += [(2, (1,))] if cooperative else []
+            given: list[tuple[int, list[int]]] = [(4, [cluster, 1, 1])] if cluster > 1 else []
+            given += [(6, [1])] if overlaps else []
+            given += [(2, [1])] if cooperative else []
             attributes = (_LaunchAttribute * len(given))()
             for attribute, (number, values) in zip(attributes, given):
                 attribute.id, attribute.value[: len(values)] = number, values
