@@ -123,3 +123,21 @@ def attention(q, k, v, out, scale, sequence,
     result = result / total[:, None]
     tl.store(out + base + row[:, None] * D + element[None, :], result.to(out.dtype.element_ty),
              mask=row[:, None] < sequence)
+
+
+@triton.jit
+def matmul_persistent(a, b, c, m, n, k, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+                      SPECIALIZE: tl.constexpr):
+    """c[m][n] = a[m][k] · b[k][n], contiguous, by tensor copies; each program computes every num_programs-th tile"""
+    a_tiles = tl.make_tensor_descriptor(a, [m, k], [k, 1], [BLOCK_M, BLOCK_K])
+    b_tiles = tl.make_tensor_descriptor(b, [k, n], [n, 1], [BLOCK_K, BLOCK_N])
+    c_tiles = tl.make_tensor_descriptor(c, [m, n], [n, 1], [BLOCK_M, BLOCK_N])
+    across = tl.cdiv(n, BLOCK_N)
+    for tile in tl.range(tl.program_id(0), tl.cdiv(m, BLOCK_M) * across, tl.num_programs(0), flatten=False,
+                         warp_specialize=SPECIALIZE):
+        row = tile // across * BLOCK_M
+        column = tile % across * BLOCK_N
+        total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+        for start in range(0, k, BLOCK_K):
+            total = tl.dot(a_tiles.load([row, start]), b_tiles.load([start, column]), total)
+        c_tiles.store([row, column], total.to(c.dtype.element_ty))

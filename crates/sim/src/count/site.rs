@@ -155,7 +155,8 @@ fn flow(op: &Op) -> Flow {
 pub(crate) fn tensor(op: &Op) -> Option<String> {
     if let Op::MultiplyAsync(product) = op {
         let ([m, n, k], [d, a, b]) = (product.shape, product.elements.map(Element::name));
-        return Some(format!("m{m}n{n}k{k}.{d}.{a}.{b}"));
+        let sparse = if product.sparse { "sp." } else { "" };
+        return Some(format!("{sparse}m{m}n{n}k{k}.{d}.{a}.{b}"));
     }
     let Op::Multiply(product) = op else { return None };
     let [m, n, k] = product.shape;

@@ -131,6 +131,12 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         (8, 1, 90),
         store
     ),
+    op!(
+        "st.async{.weak}{.shared::cluster}.mbarrier::complete_tx::bytes.type [a], b, [mbar]; .type = .b128",
+        "data-movement-and-conversion-instructions-st-async",
+        (9, 2, 90),
+        store
+    ),
     reduce!(async "; .redOp = .inc .dec; .type = .u32"),
     reduce!(async "; .redOp = .min .max; .type = .u32 .s32"),
     reduce!(async "; .redOp = .and .or .xor; .type = .b32"),

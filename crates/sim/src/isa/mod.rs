@@ -16,6 +16,7 @@ mod copy;
 mod extended;
 mod float;
 mod form;
+pub mod gaps;
 mod half;
 mod int;
 mod lanes;
@@ -394,6 +395,7 @@ const FAMILIES: &[(&str, &[Definition])] = &[
     ("sparse", mma::sparse::DEFINITIONS),
     ("wmma", wmma::DEFINITIONS),
     ("wgmma", wgmma::DEFINITIONS),
+    ("wgmma", wgmma::sparse::DEFINITIONS),
     ("lanes", lanes::DEFINITIONS),
     ("sync", sync::DEFINITIONS),
     ("control", control::DEFINITIONS),

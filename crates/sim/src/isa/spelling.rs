@@ -100,6 +100,7 @@ fn shapes(text: &str, position: usize, spelling: &[&str]) -> Vec<Shape> {
         "immLut" | "N" | "imm-reg-count" => vec![Shape::Integer(24)],
         // The sparsity selector.
         "f" if position == 5 => vec![Shape::Integer(0)],
+        "sp-sel" => vec![Shape::Integer(0)],
         "a" if spelling.contains(&"mma_async") => vec![Shape::Register(64), words(4)],
         "scale-d" => vec![Shape::Register(1), Shape::Integer(1)],
         "imm-scale-a" | "imm-scale-b" | "imm-trans-a" | "imm-trans-b" => vec![Shape::Integer(1)],
@@ -151,7 +152,7 @@ fn lists(form: &Form, spelling: &[&str]) -> Vec<Vec<Shape>> {
     }
     // `wgmma` transposes A only if it is in shared memory.
     if form.text.contains("imm-trans-a") {
-        lists.retain(|list| matches!(list.get(1), Some(Shape::Vector(_))) == (list.len() == 7));
+        lists.retain(|list| matches!(list.get(1), Some(Shape::Vector(_))) == (list.len() % 2 == 1));
     }
     lists
 }

@@ -73,6 +73,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     ),
     fence_op!("membar.level; .level = .cta .gl .sys", (1, 4, 10)),
     fence_op!("membar.proxy.alias", (7, 5, 60)),
+    fence_op!("membar.proxy.async", (8, 0, 90)),
     fence_op!("fence{.sem}.scope; .sem = .sc .acq_rel; .scope = .cta .gpu .sys", (6, 0, 70)),
     fence_op!("fence{.sem}.cluster; .sem = .sc .acq_rel .acquire .release", (7, 8, 90)),
     fence_op!("fence.sem.scope; .sem = .acquire .release; .scope = .cta .gpu .sys", (8, 0, 70)),
@@ -123,28 +124,23 @@ fn grid_dependency(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     }))
 }
 
-/// Registers of a multiprocessor.
-const REGISTERS: u32 = 65_536;
-
-/// Registers here are not limited. But a warp that asks for more than the multiprocessor has left waits forever, and that
-/// stops the launch: the requests of all warps of the block so far are counted.
+/// Registers here are not limited. But a warp that asks for more than the other warps of its block leave waits until they release
+/// some; a warp that has not asked yet counts as none.
 fn set_registers(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let wanted = spec.integer(0).and_then(|count| u32::try_from(count).ok());
     let Some(count) = wanted.filter(|count| (24..=256).contains(count) && count.is_multiple_of(8)) else {
         return Err(Refusal::Malformed("the register count must be a multiple of 8 from 24 to 256".into()));
     };
+    let grows = spec.get("action") == Some("inc");
     Ok(Bound::fallible([Slot::Static], move |w, _| {
         if !w.gather_warp() {
             return Ok(Flow::Wait);
         }
-        w.cta.registers[at(w.state.id & 31)] = count;
-        let all: u32 = w.cta.registers.iter().map(|count| 32 * count).sum();
-        if all > REGISTERS {
-            let sentence = format!(
-                "setmaxnreg asks for {count} registers, and waits forever: the warps of the block need {all}, and a multiprocessor has {REGISTERS}"
-            );
-            return Err(w.halt(Blame::Kernel, StopKind::Deadlock, sentence));
+        if grows && !w.has_registers(count) {
+            w.state.subwarp.wait = Wait::Registers(count);
+            return Ok(Flow::Wait);
         }
+        w.take_registers(count);
         Ok(Flow::Next)
     }))
 }

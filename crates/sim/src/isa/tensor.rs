@@ -410,6 +410,14 @@ fn set(map: &mut TensorMap, field: &str, ordinal: usize, value: u64) -> Option<(
     Some(())
 }
 
+/// The map whose field is replaced. Kernels that make a map by themselves, such as those of Triton, start from zeros.
+fn replaceable(w: &mut Warp<'_, '_>, lane: usize, place: (Space, u64)) -> Result<TensorMap, Flow> {
+    if place.1.is_multiple_of(64) && read_bytes(w, lane, place.0, place.1)? == [0; BYTES] {
+        return Ok(TensorMap::BLANK);
+    }
+    read_map(w, lane, place.1, place.0)
+}
+
 fn replace(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let Some(field) = spec.get("field") else { return Err(spec.gap("this field")) };
     let space = match spec.get("space") {
@@ -442,7 +450,7 @@ fn replace(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         let values = w.get_row(if wide { Type::B64 } else { Type::B32 }.width(), args.o[0]);
         for lane in lanes_of(w.exec) {
             let place = writable(w, lane, addresses.0[lane], space)?;
-            let mut map = read_map(w, lane, place.1, place.0)?;
+            let mut map = replaceable(w, lane, place)?;
             let value = values.0[lane] as u64;
             if set(&mut map, field, ordinal.unwrap_or(0), value).is_none() {
                 let sentence = format!("{value} is not a value of the field .{field} of a tensor map");

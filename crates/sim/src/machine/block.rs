@@ -24,7 +24,7 @@ pub struct Cta {
     pub barriers: [Barrier; 17],
     /// Threads that have not exited.
     pub live: u32,
-    /// Registers of a thread that each warp has asked for with `setmaxnreg`; 0 if it has not.
+    /// Registers of a thread that each warp has with `setmaxnreg`; 0 if it has not asked.
     pub(crate) registers: [u32; 32],
     /// How the block has used `griddepcontrol`.
     pub(crate) dependency: GridDependency,

@@ -2,6 +2,7 @@
 
 use super::block::{BlockRun, CLUSTER_BARRIER};
 use super::spin::Spin;
+use super::warp::REGISTERS;
 use super::{Grid, Subwarp, Wait, WarpState, at};
 use crate::isa::op::Participants;
 use crate::stop::{Blame, Place, Stop, StopKind};
@@ -158,6 +159,13 @@ impl BlockRun {
                 format!("{who} for lanes {missing:#010x} of the same warp")
             }
             Wait::Grids => format!("{who} for the grids that this one depends on"),
+            Wait::Registers(count) => {
+                let others: u32 = self.ctas[at(waiting.rank())].registers.iter().sum();
+                format!(
+                    "{who} for {count} registers per thread; the block has {} of {REGISTERS}",
+                    32 * others
+                )
+            }
             Wait::None => who,
         }
     }
@@ -182,6 +190,10 @@ impl BlockRun {
 
     /// What a barrier is missing.
     fn missing(&self, grid: &Grid<'_>, waiting: &Waiting<'_>) -> Option<String> {
+        if let Wait::Registers(_) = waiting.wait {
+            let sentence = "make other warps release registers with setmaxnreg.dec before, or ask for fewer";
+            return Some(sentence.to_owned());
+        }
         let Wait::Barrier { id, .. } = waiting.wait else {
             return Some("make all lanes of the mask reach it, or name only the lanes that do".to_owned());
         };
@@ -222,6 +234,7 @@ fn reason(warp: &WarpState, subwarp: &Subwarp) -> String {
             format!("for lanes {missing:#010x} of the same warp to arrive")
         }
         Wait::Grids => "for the grids that this one depends on".to_owned(),
+        Wait::Registers(count) => format!("for {count} registers per thread"),
         Wait::None => "for nothing".to_owned(),
     }
 }

@@ -78,6 +78,8 @@ pub enum Wait {
     },
     /// For the grids that this one depends on to end.
     Grids,
+    /// For other warps of the block to release registers: `setmaxnreg` asks for this number per thread.
+    Registers(u32),
 }
 
 impl Subwarp {

@@ -23,6 +23,9 @@ pub enum Flow {
     Stop,
 }
 
+/// Registers of a multiprocessor.
+pub(super) const REGISTERS: u32 = 65_536;
+
 /// The state of a warp between turns.
 #[derive(Debug, Default)]
 pub struct WarpState {
@@ -427,7 +430,29 @@ impl Warp<'_, '_> {
             Wait::Grids => !self.global.awaits(),
             Wait::Barrier { id: CLUSTER_BARRIER, phase } => self.cluster_barrier().phase != phase,
             Wait::Barrier { id, phase } => self.cta.barriers[super::at(id)].phase != phase,
+            Wait::Registers(count) => self.has_registers(count),
         }
+    }
+
+    /// Whether the multiprocessor has this number of registers for each thread of the warp, next to those that the other warps of
+    /// the block have asked for.
+    pub fn has_registers(&self, count: u32) -> bool {
+        let own = super::at(self.state.id & 31);
+        let others: u32 = self
+            .cta
+            .registers
+            .iter()
+            .enumerate()
+            .filter(|(warp, _)| *warp != own)
+            .map(|(_, count)| count)
+            .sum();
+        32 * (others + count) <= REGISTERS
+    }
+
+    /// Gives each thread of the warp this number of registers.
+    pub fn take_registers(&mut self, count: u32) {
+        self.cta.registers[super::at(self.state.id & 31)] = count;
+        self.cta.changed = true;
     }
 
     /// Whether every lane of `need` that still exists executes this instruction now. If not, the routine returns

@@ -334,6 +334,16 @@ impl<'s, 'd> Decoder<'s, 'd> {
         Ok(resolved)
     }
 
+    /// A name that is neither a register nor a variable, and may be a part of a register (`r1.h10`).
+    fn undefined(&mut self, name: &'s str, what: &str) -> Refusal {
+        match name.rsplit_once('.') {
+            Some((register, part)) if part.starts_with(['b', 'h']) && self.register(register).is_some() => {
+                Refusal::Gap(format!("the selector `.{part}` of a video instruction is not supported"))
+            }
+            _ => Refusal::Malformed(format!("`{name}` {what}")),
+        }
+    }
+
     fn destination(
         &mut self,
         operand: &ptx::Operand<'s>,
@@ -352,7 +362,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
                     describe(found),
                     describe(width)
                 ))),
-                None => Err(Refusal::Malformed(format!("`{name}` is not a register"))),
+                None => Err(self.undefined(name, "is not a register")),
             },
             _ => Err(Refusal::Malformed("expected a register as the result".into())),
         }
@@ -430,7 +440,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
                     None if name.starts_with('%') => {
                         Err(Refusal::Gap(format!("the special register `{name}` is not supported")))
                     }
-                    None => Err(Refusal::Malformed(format!("`{name}` is not defined"))),
+                    None => Err(self.undefined(name, "is not defined")),
                 }
             }
             ptx::Operand::Integer(integer) => {

@@ -289,6 +289,21 @@ impl Swizzle {
 }
 
 impl TensorMap {
+    /// The map that 128 bytes of zeros are to `tensormap.replace`: one dimension without elements.
+    pub const BLANK: TensorMap = TensorMap {
+        data_type: DataType::Uint8,
+        rank: 1,
+        address: 0,
+        dims: [0; RANK],
+        strides: [0; RANK - 1],
+        element_strides: [1; RANK],
+        interleave: Interleave::None,
+        swizzle: Swizzle::None,
+        promotion: 0,
+        fill: Fill::Zero,
+        mode: Mode::Tiled { sizes: [0; RANK] },
+    };
+
     /// A tiled map without padding: rows are contiguous, every element is copied, nothing is permuted.
     pub fn tiled(data_type: DataType, address: u64, dims: &[u64], sizes: &[u32]) -> TensorMap {
         let mut map = TensorMap {

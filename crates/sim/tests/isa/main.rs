@@ -32,4 +32,5 @@ mod texture;
 mod vectors;
 mod video;
 mod wgmma;
+mod wgmma_sparse;
 mod wmma;

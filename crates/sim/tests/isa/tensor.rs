@@ -655,7 +655,13 @@ fn fields_are_replaced() {
         tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%s], [%c], 128;
         PAST: bar.sync 0; @%q fence.proxy.tensormap::generic.acquire.gpu [%s], 128;";
     let in_shared = format!("{bring}{}{publish}", in_shared.replace("\n        ", "\n @%q "));
-    for change in [format!("{in_global}{fences}"), in_shared] {
+    // From zeros, as Triton makes its maps.
+    let zeros: String = (0..128).step_by(8).map(|at| format!("@%q st.global.b64 [%s+{at}], 0;\n")).collect();
+    let from_zeros = format!(
+        "@%q ld.global.b64 %g, [%s+16]; {zeros}{in_global}
+         @%q tensormap.replace.tile.global_address.global.b1024.b64 [%s], %g; {fences}"
+    );
+    for change in [format!("{in_global}{fences}"), in_shared, from_zeros] {
         let left = run(&map, &data, &format!("{change}{expect}{copy}"));
         let mut expected = vec![0xee; ROOM];
         for (at, from) in elements(&wanted, &[90, 4, 3], 0) {

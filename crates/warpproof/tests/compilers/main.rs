@@ -26,6 +26,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod data;
+mod forms;
 mod launch;
 mod nvrtc;
 mod reference;

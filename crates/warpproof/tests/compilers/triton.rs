@@ -7,6 +7,7 @@
 
 mod attention;
 mod matmul;
+mod persistent;
 mod rows;
 
 use std::collections::BTreeMap;
@@ -120,8 +121,14 @@ impl Module {
         let argument = |parameter: &Parameter| {
             let name = parameter.name.clone();
             if parameter.scratch {
-                assert_eq!(self.scratch_bytes[&name], 0);
-                return Argument { name, data: Data::of_bits(Type::U64, [0]), scalar: true, role: Role::In };
+                // Each block has its part.
+                let blocks: u32 = grid.iter().product();
+                let bytes = usize::try_from(self.scratch_bytes[&name]).unwrap() * blocks as usize;
+                let (data, scalar) = match bytes {
+                    0 => (Data::of_bits(Type::U64, [0]), true),
+                    _ => (Data::unwritten(Type::I8, bytes), false),
+                };
+                return Argument { name, data, scalar, role: Role::InOut };
             }
             let (_, data) = values.iter().find(|(given, _)| *given == name).unwrap();
             let scalar = !parameter.ty.starts_with('*');
@@ -175,7 +182,8 @@ fn rows_of(data: &Data, stride: usize, columns: usize) -> Data {
 
 #[test]
 fn every_module_is_tested() {
-    let tested: Vec<(&str, &str)> = [rows::TESTED, matmul::TESTED, attention::TESTED].concat();
+    let tested: Vec<(&str, &str)> =
+        [rows::TESTED, matmul::TESTED, persistent::TESTED, attention::TESTED].concat();
     for module in modules() {
         let (name, arch) = (module.name.as_str(), module.arch.as_str());
         assert!(tested.contains(&(name, arch)), "{name} has no test for {arch}");

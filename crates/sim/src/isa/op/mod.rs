@@ -683,6 +683,8 @@ pub struct MultiplyAsync {
     pub elements: [Element; 3],
     /// A is in registers.
     pub registers: bool,
+    /// `.sp`: half of A is zero and not stored.
+    pub sparse: bool,
 }
 
 /// What an instruction does to the stack.

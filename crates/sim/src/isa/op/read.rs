@@ -368,7 +368,7 @@ impl Read<'_> {
         let types: Vec<Element> = self.given.iter().filter_map(|name| Element::parse(name)).collect();
         let [d, a, b] = types[..] else { return None };
         let registers = matches!(self.spec.operands.get(1), Some(Shape::Vector(_)));
-        Some(MultiplyAsync { shape: self.shape()?, elements: [d, a, b], registers })
+        Some(MultiplyAsync { shape: self.shape()?, elements: [d, a, b], registers, sparse: self.has("sp") })
     }
 
     fn multiply(&self, opcode: &str) -> Option<Multiply> {
