@@ -354,6 +354,7 @@ fn in_release(task: &[&str], work: impl FnOnce() -> Result<(), String>) -> Resul
     if cfg!(not(debug_assertions)) {
         return work();
     }
+    announce_release();
     let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .current_dir(root())
         .args(["run", "--quiet", "--locked", "--release", "--package", "xtask", "--"])
@@ -361,6 +362,11 @@ fn in_release(task: &[&str], work: impl FnOnce() -> Result<(), String>) -> Resul
         .status()
         .map_err(|error| format!("cannot run cargo: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("`xtask {}` failed", task.join(" "))) }
+}
+
+/// Announces a release build, which prints nothing for minutes.
+fn announce_release() {
+    eprintln!("building for release: this takes minutes if sources have changed");
 }
 
 /// Cargo's target directory, as an absolute path.

@@ -14,6 +14,16 @@ pub const REQUIRED: [u32; 3] = [11, 12, 13];
 /// `CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED`.
 pub const NONPORTABLE: u32 = 14;
 
+/// A value of `CUlaunchAttributePortableClusterMode`.
+pub fn portable_mode(value: u32) -> Answer<Option<bool>> {
+    match value {
+        0 => Ok(None),
+        1 => Ok(Some(false)),
+        2 => Ok(Some(true)),
+        _ => Err(Error::INVALID_VALUE),
+    }
+}
+
 /// Blocks of a cluster.
 fn size(cluster: [u32; 3]) -> u32 {
     cluster.iter().fold(1, |blocks, extent| blocks.saturating_mul(*extent))
@@ -48,10 +58,17 @@ impl Driver {
     }
 
     /// Checks the size of a cluster against the kernel and the device.
-    fn admit_size(&self, device: usize, function: &Function, cluster: [u32; 3]) -> Answer {
+    fn admit_size(
+        &self,
+        device: usize,
+        function: &Function,
+        cluster: [u32; 3],
+        nonportable: Option<bool>,
+    ) -> Answer {
         let bounds = function.kernel.program().bounds;
         let model = self.devices[device].model;
-        let most = if function.allows_nonportable() { u32::MAX } else { PORTABLE_CLUSTER };
+        let most =
+            if nonportable.unwrap_or(function.allows_nonportable()) { u32::MAX } else { PORTABLE_CLUSTER };
         let most = most.min(bounds.max_cluster.unwrap_or(u32::MAX)).min(model.capability.max_cluster.value);
         let size = size(cluster);
         let fixed = function.required_cluster().is_none_or(|required| required == cluster);
@@ -69,7 +86,7 @@ impl Driver {
         let Some(cluster) = self.cluster(call)? else {
             return if function.needs_cluster() { Err(Error::INVALID_CLUSTER_SIZE) } else { Ok(()) };
         };
-        self.admit_size(device, function, cluster)?;
+        self.admit_size(device, function, cluster, call.nonportable)?;
         let divides = (0..3).all(|axis| call.grid[axis].is_multiple_of(cluster[axis]));
         if divides { Ok(()) } else { Err(Error::INVALID_CLUSTER_SIZE) }
     }
@@ -85,14 +102,14 @@ impl Driver {
     pub fn max_active_clusters(
         &self,
         function: u64,
-        given: Option<[u32; 3]>,
+        (given, nonportable): (Option<[u32; 3]>, Option<bool>),
         threads: u32,
         shared: u32,
     ) -> Answer<u32> {
         let kernel = self.function(function)?;
         let (device, _) = self.current()?;
         let cluster = given.or(kernel.required_cluster()).ok_or(Error::INVALID_CLUSTER_SIZE)?;
-        self.admit_size(device, kernel, cluster)?;
+        self.admit_size(device, kernel, cluster, nonportable)?;
         let each = self.blocks_per_multiprocessor(function, threads, shared)?;
         Ok(clusters(self.devices[device].model, size(cluster), each).active)
     }

@@ -512,6 +512,7 @@ mod tests {
             arguments: Vec::new(),
             cooperative: false,
             cluster: None,
+            nonportable: None,
             programmatic: crate::dependent::Programmatic::default(),
         };
         let count = || {

@@ -37,6 +37,8 @@ pub struct LaunchCall {
     pub cooperative: bool,
     /// Blocks in a cluster, if the launch sets them.
     pub cluster: Option<[u32; 3]>,
+    /// Whether clusters may have a size that not every device supports, if the launch and not the function decides it.
+    pub nonportable: Option<bool>,
     /// How it depends on the launch before it, and others on it.
     pub programmatic: Programmatic,
 }
@@ -103,6 +105,7 @@ impl Work {
         if let (Work::Launch(call), Work::Launch(earlier)) = (&mut self, earlier) {
             call.cooperative = earlier.cooperative;
             call.cluster = earlier.cluster;
+            call.nonportable = earlier.nonportable;
             call.programmatic = earlier.programmatic;
         }
         self

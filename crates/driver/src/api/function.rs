@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{In, Out, driver, handle, number};
 use crate::abi::{Answer, Error, Handle, LaunchConfig};
+use crate::cluster::portable_mode;
 
 api! {
     /// An attribute of a function.
@@ -206,7 +207,10 @@ api! {
             let [x, y, z, ..] = attribute.value;
             [x, y, z]
         });
-        let active = driver().max_active_clusters(number(function), given, threads(&config), config.shared)?;
+        let mode = attributes.iter().find(|attribute| attribute.id == 17);
+        let nonportable = mode.map_or(Ok(None), |attribute| portable_mode(attribute.value[0]))?;
+        let active =
+            driver().max_active_clusters(number(function), (given, nonportable), threads(&config), config.shared)?;
         count.put(c_int::try_from(active).unwrap_or(c_int::MAX))
     }
 }

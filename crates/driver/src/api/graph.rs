@@ -14,9 +14,19 @@ fn launch_of(node: &KernelNode, kernel: Handle) -> Answer<Work> {
     let function = number(if node.function.is_null() { kernel } else { node.function });
     let arguments = arguments(function, node.arguments, node.extra)?;
     let KernelNode { grid, block, shared, .. } = *node;
-    let (cluster, programmatic) = (None, Programmatic::default());
-    let call =
-        LaunchCall { function, grid, block, shared, arguments, cooperative: false, cluster, programmatic };
+    let (cluster, nonportable, programmatic) = (None, None, Programmatic::default());
+    let cooperative = false;
+    let call = LaunchCall {
+        function,
+        grid,
+        block,
+        shared,
+        arguments,
+        cooperative,
+        cluster,
+        nonportable,
+        programmatic,
+    };
     let driver = driver();
     let (device, _) = driver.current()?;
     driver.admit(device, &call)?;

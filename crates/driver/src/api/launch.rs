@@ -4,6 +4,7 @@ use std::ffi::c_void;
 
 use super::{In, driver, number, submit};
 use crate::abi::{Answer, Error, Handle, LaunchConfig};
+use crate::cluster::portable_mode;
 use crate::dependent::{Programmatic, ProgrammaticEvent};
 use crate::stream::DISABLE_TIMING;
 use crate::work::{LaunchCall, Work};
@@ -75,7 +76,7 @@ api! {
         }
         let function = number(function);
         let arguments = arguments(function, each, extra)?;
-        submit(stream, Work::Launch(LaunchCall { function, grid: [gx, gy, gz], block: [bx, by, bz], shared, arguments, cooperative: false, cluster: None, programmatic: Programmatic::default() }))
+        submit(stream, Work::Launch(LaunchCall { function, grid: [gx, gy, gz], block: [bx, by, bz], shared, arguments, cooperative: false, cluster: None, nonportable: None, programmatic: Programmatic::default() }))
     }
 }
 
@@ -84,16 +85,17 @@ api! {
     fn cuLaunchCooperativeKernel | cuLaunchCooperativeKernel_ptsz => (function: Handle, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: Handle, each: In<In<u8>>) {
         let function = number(function);
         let arguments = arguments(function, each, In::none())?;
-        submit(stream, Work::Launch(LaunchCall { function, grid: [gx, gy, gz], block: [bx, by, bz], shared, arguments, cooperative: true, cluster: None, programmatic: Programmatic::default() }))
+        submit(stream, Work::Launch(LaunchCall { function, grid: [gx, gy, gz], block: [bx, by, bz], shared, arguments, cooperative: true, cluster: None, nonportable: None, programmatic: Programmatic::default() }))
     }
 }
 
 api! {
-    /// Launches a kernel with attributes: cooperative, cluster size, programmatic serialization and event; others are ignored.
+    /// Launches a kernel with attributes: cooperative, cluster size, portability of that size, programmatic serialization and event; others are ignored.
     fn cuLaunchKernelEx | cuLaunchKernelEx_ptsz => (config: In<LaunchConfig>, function: Handle, each: In<In<u8>>, extra: In<*mut c_void>) {
         let config = config.get()?;
         let count = usize::try_from(config.count).map_err(|_| Error::INVALID_VALUE)?;
         let (mut cooperative, mut cluster, mut programmatic) = (false, None, Programmatic::default());
+        let mut nonportable = None;
         for attribute in config.attributes.list(count)? {
             match attribute.id {
                 2 => cooperative = attribute.value[0] != 0,
@@ -102,6 +104,7 @@ api! {
                     cluster = Some([x, y, z]);
                 }
                 6 => programmatic.serialization = attribute.value[0] != 0,
+                17 => nonportable = portable_mode(attribute.value[0])?,
                 7 => programmatic.event = Some(programmatic_event(config.stream, attribute.value)?),
                 _ => {}
             }
@@ -109,6 +112,6 @@ api! {
         let function = number(function);
         let arguments = arguments(function, each, extra)?;
         let LaunchConfig { grid, block, shared, stream, .. } = config;
-        submit(stream, Work::Launch(LaunchCall { function, grid, block, shared, arguments, cooperative, cluster, programmatic }))
+        submit(stream, Work::Launch(LaunchCall { function, grid, block, shared, arguments, cooperative, cluster, nonportable, programmatic }))
     }
 }

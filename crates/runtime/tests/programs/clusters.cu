@@ -45,6 +45,18 @@ void sizes(int *out, cudaLaunchConfig_t config, cudaLaunchAttribute &attribute) 
     IS(cudaOccupancyMaxActiveClusters(&active, wide, &config) == cudaErrorInvalidClusterSize);
     IS(cudaLaunchKernelEx(&config, wide, out) == cudaErrorInvalidClusterSize);
     IS(cudaGetLastError() == cudaErrorInvalidClusterSize);
+    // The launch decides instead of the kernel.
+    cudaLaunchAttribute both[2] = {attribute};
+    both[1].id = cudaLaunchAttributePortableClusterSizeMode;
+    both[1].val.portableClusterSizeMode = cudaLaunchPortableClusterModeAllowNonPortable;
+    config.attrs = both;
+    config.numAttrs = 2;
+    OK(cudaOccupancyMaxActiveClusters(&active, wide, &config));
+    IS(active == 7);
+    OK(cudaLaunchKernelEx(&config, wide, out));
+    OK(cudaDeviceSynchronize());
+    config.attrs = &attribute;
+    config.numAttrs = 1;
     OK(cudaFuncSetAttribute(wide, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
     OK(cudaOccupancyMaxActiveClusters(&active, wide, &config));
     IS(active == 7);

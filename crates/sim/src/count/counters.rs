@@ -20,6 +20,9 @@ pub enum MemoryOp {
     Reduction,
     /// `cp.async`: it reads global memory and writes shared memory.
     AsyncCopy,
+    /// `cp.async.bulk`, also of a tensor, and `st.async`: an asynchronous agent moves the data, past L1. Sectors that it reads
+    /// are `uncached_sectors`, the others are written.
+    Bulk,
     /// `ldmatrix`.
     LoadMatrix,
     /// `stmatrix`.
@@ -51,6 +54,7 @@ impl MemoryOp {
             MemoryOp::Atomic => "atom",
             MemoryOp::Reduction => "red",
             MemoryOp::AsyncCopy => "cp_async",
+            MemoryOp::Bulk => "cp_async_bulk",
             MemoryOp::LoadMatrix => "ldmatrix",
             MemoryOp::StoreMatrix => "stmatrix",
             MemoryOp::LoadTile => "wmma_load",
@@ -139,6 +143,8 @@ pub struct Traffic {
     pub max_depth: u64,
     /// Atomics: like `depth`, but 1 for a request whose lanes ptxas merges into one operation: see [`Hottest`].
     pub serial: u64,
+    /// Bytes in the shared memory of another block of the cluster.
+    pub remote_bytes: u64,
 }
 
 impl Traffic {
@@ -159,6 +165,7 @@ impl Traffic {
         self.depth += other.depth;
         self.max_depth = self.max_depth.max(other.max_depth);
         self.serial += other.serial;
+        self.remote_bytes += other.remote_bytes;
     }
 
     /// The counts of this number of requests like this one.
@@ -182,6 +189,7 @@ impl Traffic {
             depth: self.depth * requests,
             max_depth: self.max_depth,
             serial: self.serial * requests,
+            remote_bytes: self.remote_bytes * requests,
         }
     }
 
@@ -191,7 +199,7 @@ impl Traffic {
     }
 
     /// The counts by name.
-    pub fn fields(&self) -> [(&'static str, u64); 14] {
+    pub fn fields(&self) -> [(&'static str, u64); 15] {
         [
             ("requests", self.requests),
             ("lanes", self.lanes),
@@ -207,6 +215,7 @@ impl Traffic {
             ("depth", self.depth),
             ("max_depth", self.max_depth),
             ("serial", self.serial),
+            ("remote_bytes", self.remote_bytes),
         ]
     }
 }
@@ -610,6 +619,7 @@ impl Counters {
             found.loads += traffic.uncached_sectors;
             match op {
                 MemoryOp::Store | MemoryOp::StoreTile => found.stores += traffic.sectors,
+                MemoryOp::Bulk => found.stores += traffic.sectors - traffic.uncached_sectors,
                 MemoryOp::Atomic => found.atomics += traffic.sectors,
                 MemoryOp::Reduction => found.reductions += traffic.sectors,
                 _ => {}

@@ -23,6 +23,8 @@
 //! | `shared.*.conflicts` | passes beyond the minimum | `l1tex__data_bank_conflicts_pipe_lsu_mem_shared…` |
 //! | `*.ideal_sectors` | sectors that the distinct bytes of each request would fill if contiguous | – |
 //! | `*.uncached_sectors` | sectors loaded past L1 (`.cg`, `.volatile`, …) | – |
+//! | `*.cp_async_bulk.*` | what asynchronous agents move for bulk and tensor copies; a multicast reads global memory once | – |
+//! | `*.remote_bytes` | bytes in the shared memory of other blocks of a cluster | – |
 //! | `*.depth`, `*.max_depth` | lanes at the most contended address of an atomic request: sum and maximum | – |
 //! | `*.serial`, [`Hottest`] | serialized operations at that address, and at the hottest address of the launch | – |
 //! | `*.first_sectors`, [`Compulsory`] | sectors accessed for the first time: an estimate of misses | `lts__t_sectors…`, `dram__sectors…` |

@@ -83,17 +83,16 @@ pub(crate) fn opcode(program: &Program, pc: usize) -> String {
 fn memory_op(op: &Op) -> MemoryOp {
     // An instruction for asynchronous copies goes through the same queue as an mbarrier.
     let effects = op.effects();
+    if effects.copies == Copies::Bulk {
+        return MemoryOp::Bulk;
+    }
     let Some(memory) = effects.memory else {
         return match effects.copies {
             Copies::None => MemoryOp::Other,
-            Copies::Start
-            | Copies::Commit
-            | Copies::Wait(_)
-            | Copies::WaitAll
-            | Copies::Arrive
-            | Copies::Bulk
-            | Copies::BulkCommit
-            | Copies::BulkWait => MemoryOp::AsyncCopy,
+            Copies::Start | Copies::Commit | Copies::Wait(_) | Copies::WaitAll | Copies::Arrive => {
+                MemoryOp::AsyncCopy
+            }
+            Copies::Bulk | Copies::BulkCommit | Copies::BulkWait => MemoryOp::Bulk,
         };
     };
     match memory.kind {

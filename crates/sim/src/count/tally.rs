@@ -213,6 +213,8 @@ pub(crate) struct Tally {
     phases: [Phase; BARRIERS],
     /// Each warp's instruction count at its last barrier.
     clocks: [u64; 32],
+    /// The last copy of a multicast, whose blocks are reported in ascending order.
+    multicast: Option<BulkCopy>,
 }
 
 impl Tally {
@@ -226,9 +228,56 @@ impl Tally {
             lines: Lines::default(),
             phases: [Phase::default(); BARRIERS],
             clocks: [0; 32],
+            multicast: None,
         }
     }
+
+    /// Counts what a bulk copy reads or writes of global memory, in pieces of contiguous bytes.
+    fn bulk_global(&mut self, copy: &BulkCopy, pieces: impl Iterator<Item = (u64, u32)>) {
+        let reads = copy.from.0 == Space::Global;
+        let touch = match (reads, copy.reduces) {
+            (true, _) => Touch::Uncached,
+            (false, true) => Touch::Both,
+            (false, false) => Touch::Store,
+        };
+        let Some(place) = self.sums.place(copy.pc, Space::Global) else { return };
+        let Sums { requests, touched, .. } = &mut *self.sums;
+        let Some(Requests { traffic, .. }) = requests.get_mut(place) else { return };
+        traffic.requests += 1;
+        traffic.lanes += 1;
+        for (address, bytes) in pieces.filter(|(_, bytes)| *bytes > 0) {
+            let end = address.saturating_add(u64::from(bytes));
+            traffic.bytes += u64::from(bytes);
+            traffic.ideal_sectors += u64::from(bytes).div_ceil(SECTOR);
+            for line in address / LINE..end.div_ceil(LINE) {
+                // The sectors of the line from the first to the last byte.
+                let first = address.max(line * LINE) % LINE / SECTOR;
+                let last = (end.min((line + 1) * LINE) - 1) % LINE / SECTOR;
+                let sectors = (0xf << first) & (0xf >> (3 - last)) & 0xf;
+                traffic.lines += 1;
+                traffic.sectors += last - first + 1;
+                traffic.uncached_sectors += if reads { last - first + 1 } else { 0 };
+                traffic.first_sectors += touched.touch(line, sectors, touch);
+            }
+        }
+    }
+
+    /// Whether it is a further copy of the multicast before it.
+    fn continues_multicast(&mut self, copy: &BulkCopy) -> bool {
+        let same = |last: &BulkCopy| {
+            (last.warp, last.lane, last.pc, last.from) == (copy.warp, copy.lane, copy.pc, copy.from)
+                && last.to < copy.to
+        };
+        let continues = copy.multicast && self.multicast.as_ref().is_some_and(same);
+        self.multicast = copy.multicast.then_some(*copy);
+        continues
+    }
 }
+
+/// Bytes of one pass through the banks.
+const PASS: u64 = 128;
+/// The bits of an address in the cluster's shared memory that are the block's rank plus one.
+const RANK: u32 = 24;
 
 impl Observer for Tally {
     fn detail(&self) -> Detail {
@@ -342,6 +391,42 @@ impl Observer for Tally {
                     requests.wide.heat(&self.heat, first);
                 }
             }
+        }
+    }
+
+    fn remote(&mut self, _rank: u32, access: &Access<'_>) {
+        self.access(access);
+        let bytes = u64::from(access.bytes) * u64::from(access.lanes.count_ones());
+        if let Some(requests) = self.sums.requests(access.pc, Space::Shared) {
+            requests.traffic.remote_bytes += bytes;
+        }
+    }
+
+    fn tensor_issued(&mut self, copy: &BulkCopy, rows: &[(u64, u32)]) {
+        if !self.continues_multicast(copy) {
+            self.bulk_global(copy, rows.iter().copied());
+        }
+    }
+
+    fn bulk_issued(&mut self, copy: &BulkCopy) {
+        let continues = self.continues_multicast(copy);
+        let global = [copy.from, copy.to].into_iter().find(|(space, _)| *space == Space::Global);
+        if let (Some((_, address)), false, false) = (global, continues, copy.tensor) {
+            self.bulk_global(copy, std::iter::once((address, copy.bytes)));
+        }
+        let Some(requests) = self.sums.requests(copy.pc, Space::Shared) else { return };
+        let traffic = &mut requests.traffic;
+        traffic.requests += 1;
+        traffic.lanes += 1;
+        // A store of registers has its destination as its source.
+        let read = Some(copy.from).filter(|from| *from != copy.to);
+        for (_, address) in read.into_iter().chain([copy.to]).filter(|(space, _)| *space == Space::Shared) {
+            let (bytes, window) = (u64::from(copy.bytes), address >> RANK);
+            traffic.bytes += bytes;
+            traffic.wavefronts += bytes.div_ceil(PASS);
+            traffic.ideal_wavefronts += bytes.div_ceil(PASS);
+            let own = window == 0 || window == u64::from(copy.rank) + 1;
+            traffic.remote_bytes += if own { 0 } else { bytes };
         }
     }
 

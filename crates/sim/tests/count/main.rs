@@ -3,6 +3,7 @@
 
 mod atomics;
 mod barrier;
+mod bulk;
 mod control;
 mod global;
 mod matrix;
