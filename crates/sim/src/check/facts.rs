@@ -3,8 +3,8 @@
 
 use super::fragment::Shape;
 use crate::isa::op::{
-    self, ArithmeticKind, Bits, Bulk, Combine, Compare, Comparison, Convert, Element, Memory, MemoryKind,
-    Move, MoveShape, Part,
+    self, ArithmeticKind, Bits, Bulk, ByteMatrix, Combine, Compare, Comparison, Convert, Element, Memory,
+    MemoryKind, Move, MoveShape, Part,
 };
 use crate::isa::{Callee, Op};
 use crate::machine::{Registers, Type, Width, at};
@@ -43,8 +43,8 @@ pub(super) enum Rule {
     Any,
     /// The results come from memory or a callee: they are clean until the access or the return is observed.
     Fresh,
-    /// The same for each half of a word.
-    Halves,
+    /// The same for each half of a word; bytes of a half.
+    Halves(u32),
     /// The consecutive parts of the source; bytes of a part.
     Unpack(u32),
     Pack(u32),
@@ -123,6 +123,8 @@ pub(super) enum Traffic {
     Elements { bytes: u32, signed: bool },
     /// `ldmatrix`, `stmatrix`: transposed or not.
     Matrix { trans: bool },
+    /// The same with 8-bit elements.
+    Bytes(ByteMatrix),
     /// `wmma.load`, `wmma.store`: register by register, each in one access or element by element.
     Fragment,
     /// Any of the rows.
@@ -425,7 +427,9 @@ impl Reader<'_> {
             | Op::Refused => Rule::Fresh,
             Op::Vote { sync: false, .. } => Rule::VoteHere,
             Op::Vote { .. } | Op::Match { .. } | Op::Redux { .. } | Op::Elect => Rule::Vote,
-            Op::Arithmetic(arithmetic) if arithmetic.pairs => Rule::Halves,
+            Op::Arithmetic(arithmetic) if arithmetic.pairs => {
+                Rule::Halves(if arithmetic.ty == Some(Type::F32x2) { 4 } else { 2 })
+            }
             Op::Arithmetic(_)
             | Op::Logic(_)
             | Op::Bits(_)
@@ -663,7 +667,8 @@ impl Reader<'_> {
             Op::Load(load) => elements(load.ty, load.vector),
             Op::Store(store) => elements(store.ty, store.vector),
             Op::LoadMatrix(tile) | Op::StoreMatrix(tile) => {
-                (Traffic::Matrix { trans: tile.trans }, rows(4, Width::W32))
+                let traffic = tile.bytes.map_or(Traffic::Matrix { trans: tile.trans }, Traffic::Bytes);
+                (traffic, rows(4, Width::W32))
             }
             Op::LoadTile(tile) => (Traffic::Fragment, rows(meta.writes.len(), file(tile.element))),
             Op::StoreTile(tile) => {

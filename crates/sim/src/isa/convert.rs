@@ -12,6 +12,7 @@
 
 mod packed;
 mod registers;
+pub(super) mod small;
 
 use super::float::rounding;
 use super::map::map1;

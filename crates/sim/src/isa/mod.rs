@@ -28,6 +28,7 @@ mod mma;
 mod moves;
 mod needs;
 pub mod op;
+mod packed;
 #[cfg(test)]
 mod spelling;
 mod stack;
@@ -377,7 +378,9 @@ const FAMILIES: &[(&str, &[Definition])] = &[
     ("half", half::DEFINITIONS),
     ("math", math::DEFINITIONS),
     ("compare", compare::DEFINITIONS),
+    ("packed", packed::DEFINITIONS),
     ("convert", convert::DEFINITIONS),
+    ("small", convert::small::DEFINITIONS),
     ("moves", moves::DEFINITIONS),
     ("memory", memory::DEFINITIONS),
     ("cluster", cluster::DEFINITIONS),
@@ -390,6 +393,7 @@ const FAMILIES: &[(&str, &[Definition])] = &[
     ("texture", texture::DEFINITIONS),
     ("surface", surface::DEFINITIONS),
     ("matrix", matrix::DEFINITIONS),
+    ("matrix", matrix::BYTES),
     ("mma", mma::DEFINITIONS),
     ("scaled", mma::scaled::DEFINITIONS),
     ("sparse", mma::sparse::DEFINITIONS),

@@ -75,10 +75,23 @@ const RULES: &[Rule] = &[
 const SPECIFIC: &[&str] = &["setmaxnreg", "wgmma"];
 
 /// Spellings that only architecture-specific targets support: an opcode with all these modifiers.
-const SPECIFIC_FORMS: &[(&str, &[&str])] = &[("mma", &["kind::f8f6f4"]), ("mma", &["block_scale"])];
+const SPECIFIC_FORMS: &[(&str, &[&str])] = &[
+    ("mma", &["kind::f8f6f4"]),
+    ("mma", &["block_scale"]),
+    ("cvt", &["e3m2x2"]),
+    ("cvt", &["e2m3x2"]),
+    ("cvt", &["e2m1x2"]),
+    ("cvt", &["ue8m0x2"]),
+    ("cvt", &["bf16x2", "e4m3x2"]),
+    ("cvt", &["bf16x2", "e5m2x2"]),
+    ("ldmatrix", &["m8n16"]),
+    ("ldmatrix", &["m16n16"]),
+    ("stmatrix", &["m16n8"]),
+    ("redux", &["f32"]),
+];
 
 /// Spellings that later architectures do not have, from the second number on.
-const UNTIL: &[(&str, &[&str], u32)] = &[("wgmma", &[], 91)];
+const UNTIL: &[(&str, &[&str], u32)] = &[("wgmma", &[], 91), ("redux", &["f32"], 110)];
 
 /// The module requirements of an instruction with this form index and these modifiers.
 pub fn needs(entry: usize, modifiers: &Modifiers<'_>) -> Needs {

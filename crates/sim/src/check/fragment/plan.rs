@@ -292,6 +292,9 @@ fn draft(program: &Program, pc: usize) -> Option<Draft> {
                 spaces: spaces(store.space),
             }
         }
+        // 8-bit elements of these instructions are not followed.
+        Op::LoadMatrix(tile) if tile.bytes.is_some() => unknown(),
+        Op::StoreMatrix(tile) if tile.bytes.is_some() => return None,
         Op::LoadMatrix(tile) => Draft {
             action: Action::MatrixLoad(tile.trans),
             to: words(all),

@@ -582,10 +582,26 @@ pub enum ShuffleMode {
 /// `ldmatrix`, `stmatrix`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatrixTile {
-    /// Matrices of 8 × 8 elements of 16 bits.
+    /// Matrices of 8 rows of 16 bytes.
     pub count: u32,
     /// Transposed.
     pub trans: bool,
+    /// Elements are bytes in registers; of 16 bits otherwise.
+    pub bytes: Option<ByteMatrix>,
+}
+
+/// How `ldmatrix` and `stmatrix` place 8-bit elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteMatrix {
+    /// Of the matrix.
+    pub shape: ByteShape,
+    /// Bits of an element in shared memory: 8, 6 or 4.
+    pub bits: u32,
+}
+
+names! {
+    /// Shapes of matrices of 8-bit elements.
+    ByteShape { M8N16 = "m8n16", M16N16 = "m16n16", M16N8 = "m16n8" }
 }
 
 /// `wmma.load`, `wmma.store`.

@@ -1,10 +1,11 @@
 //! From the modifiers that a syntax box matched to an [`Op`].
 
 use super::{
-    AND, Arithmetic, ArithmeticKind, Atomic, Barrier, BarrierOp, Bits, BlockScale, Bulk, CacheOperator,
-    Combine, Compare, Comparison, Convert, CopyAsync, Counter, Element, Fence, Load, Logic, MatrixTile,
-    Mbarrier, MbarrierOp, Move, MoveShape, Multiply, MultiplyAsync, NOT, OR, Op, Part, Property, ScaleType,
-    Scope, Semantics, Shuffle, ShuffleMode, Sparsity, StackOp, Store, Surface, Texture, Tile, VoteMode, XOR,
+    AND, Arithmetic, ArithmeticKind, Atomic, Barrier, BarrierOp, Bits, BlockScale, Bulk, ByteMatrix,
+    ByteShape, CacheOperator, Combine, Compare, Comparison, Convert, CopyAsync, Counter, Element, Fence,
+    Load, Logic, MatrixTile, Mbarrier, MbarrierOp, Move, MoveShape, Multiply, MultiplyAsync, NOT, OR, Op,
+    Part, Property, ScaleType, Scope, Semantics, Shuffle, ShuffleMode, Sparsity, StackOp, Store, Surface,
+    Texture, Tile, VoteMode, XOR,
 };
 use crate::isa::memory::space_of;
 use crate::isa::{Shape, Spec};
@@ -347,7 +348,14 @@ impl Read<'_> {
             Some("x2") => 2,
             _ => 4,
         };
-        MatrixTile { count, trans: self.has("trans") }
+        let bits = match self.spec.get("source") {
+            Some("b6x16_p32") => 6,
+            Some(_) => 4,
+            None => 8,
+        };
+        let bytes = self.first(ByteShape::parse).map(|shape| ByteMatrix { shape, bits });
+        let tall = self.has("m16n16");
+        MatrixTile { count: if tall { 2 * count } else { count }, trans: self.has("trans"), bytes }
     }
 
     fn shape(&self) -> Option<[u32; 3]> {
