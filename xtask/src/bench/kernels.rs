@@ -25,6 +25,9 @@ use subject::{Prepared, SUBJECTS, Subject, Work};
 /// The generated table.
 const SECTION: Section = Section { page: "book/src/performance.md", name: "figures", task: "bench kernels" };
 
+/// Seconds of a batch of runs: much more than the resolution of the system's CPU clock.
+const BATCH: f64 = 0.2;
+
 /// A load of other processes above which a run is marked.
 const BUSY: f64 = 1.0;
 
@@ -59,7 +62,7 @@ pub(crate) struct Asked {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Runs of each kernel in each mode; the best counts
+    /// Batches of runs of each kernel in each mode; the best counts. 1 is a single run, for profilers
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     times: u32,
     /// Only this mode
@@ -142,18 +145,58 @@ impl Times {
     }
 }
 
-/// Executes the launches of a run once; returns the processor's seconds.
-#[inline(never)]
-fn run_once(prepared: &mut Prepared, mode: Mode) -> Result<f64, String> {
-    prepared.reset()?;
+/// Executes a run this many times; returns the processor's seconds of all of them, with those in which memory is restored.
+fn batch(prepared: &mut Prepared, mode: Mode, runs: u32) -> Result<f64, String> {
     let clock = Clock::start();
-    let found = launches_of_the_profile(prepared, mode);
-    let seconds = clock.elapsed().as_secs_f64();
-    if let Some(problem) = found {
-        return Err(problem);
+    for _ in 0..runs {
+        prepared.reset()?;
+        if let Some(problem) = launches_of_the_profile(prepared, mode) {
+            return Err(problem);
+        }
     }
+    let seconds = clock.elapsed().as_secs_f64();
     prepared.verify()?;
     Ok(seconds)
+}
+
+/// Seconds to restore the memory.
+fn resetting(prepared: &mut Prepared) -> Result<f64, String> {
+    let clock = Clock::start();
+    let mut count = 0;
+    loop {
+        prepared.reset()?;
+        count += 1;
+        let seconds = clock.elapsed().as_secs_f64();
+        if seconds >= BATCH / 4.0 {
+            return Ok(seconds / f64::from(count));
+        }
+    }
+}
+
+/// Seconds of one run, the best of several batches in each mode. The first batch of a mode finds how many runs a batch needs.
+fn best_times(prepared: &mut Prepared, modes: &[Mode], times: u32) -> Result<BTreeMap<String, f64>, String> {
+    if times == 1 {
+        // For profiles: one run of each mode.
+        let once = |mode: &Mode| Ok((mode.name().to_owned(), batch(prepared, *mode, 1)?));
+        return modes.iter().map(once).collect();
+    }
+    let reset = resetting(prepared)?;
+    let mut best: BTreeMap<String, f64> = BTreeMap::new();
+    let mut runs = vec![0; modes.len()];
+    for _ in 0..times {
+        for (mode, runs) in modes.iter().zip(&mut runs) {
+            if *runs == 0 {
+                *runs = 1;
+                while batch(prepared, *mode, *runs)? < BATCH && *runs < 1 << 10 {
+                    *runs *= 2;
+                }
+            }
+            let seconds = batch(prepared, *mode, *runs)? / f64::from(*runs) - reset;
+            let best = best.entry(mode.name().to_owned()).or_insert(f64::INFINITY);
+            *best = best.min(seconds);
+        }
+    }
+    Ok(best)
 }
 
 /// The part of a run that is measured; callgrind finds it by its name. Returns a stop or a finding.
@@ -182,15 +225,8 @@ fn launches_of_the_profile(prepared: &mut Prepared, mode: Mode) -> Option<String
 /// Measures one kernel.
 fn measure(subject: &Subject, modes: &[Mode], times: u32) -> Result<Times, String> {
     let mut prepared = subject.prepare()?;
-    let mut best: BTreeMap<String, f64> = BTreeMap::new();
-    for _ in 0..times {
-        for mode in modes {
-            let seconds = run_once(&mut prepared, *mode)
-                .map_err(|error| format!("{}, {}: {error}", subject.name, mode.name()))?;
-            let best = best.entry(mode.name().to_owned()).or_insert(f64::INFINITY);
-            *best = best.min(seconds);
-        }
-    }
+    let best =
+        best_times(&mut prepared, modes, times).map_err(|error| format!("{}: {error}", subject.name))?;
     let work: Work = prepared.work;
     let rate = best.get(Mode::Unchecked.name()).map(|seconds| {
         let (rate, unit) = work.rate(*seconds);
@@ -246,9 +282,9 @@ fn load() -> f64 {
 /// The machine in neutral terms.
 fn machine() -> String {
     let vectors = match Level::detect() {
-        Level::Portable => "without AVX2",
-        level if format!("{level:?}").contains("512") => "with AVX-512",
-        _ => "with AVX2",
+        Level::V4 => "with AVX-512",
+        Level::V3 => "with AVX2",
+        _ => "without AVX2",
     };
     format!("{} cores of {}, {vectors}", crate::cores(), std::env::consts::ARCH)
 }
