@@ -20,7 +20,7 @@ use warpproof_sim::count::CountSettings;
 use super::Clock;
 use crate::section::Section;
 pub(crate) use profile::run as profile;
-use subject::{Prepared, SUBJECTS, Subject, Work};
+use subject::{Prepared, SUBJECTS, Sizes, Subject, Work};
 
 /// The generated table.
 const SECTION: Section = Section { page: "book/src/performance.md", name: "figures", task: "bench kernels" };
@@ -68,11 +68,14 @@ pub(crate) struct Asked {
     /// Only this mode
     #[arg(long, value_enum)]
     mode: Option<Mode>,
+    /// Run smaller problems, for profilers
+    #[arg(long)]
+    small: bool,
     /// Keep the kernels that an interrupted run of this build has measured
     #[arg(long)]
     resume: bool,
     /// Write the table into the book
-    #[arg(long, conflicts_with_all = ["filter", "mode"])]
+    #[arg(long, conflicts_with_all = ["filter", "mode", "small"])]
     bless: bool,
 }
 
@@ -81,7 +84,12 @@ impl Asked {
     pub(crate) fn task(&self) -> Vec<String> {
         let mut task = vec!["bench".to_owned(), "kernels".to_owned()];
         task.extend(self.filter.clone());
-        let flags = [("--json", self.json), ("--resume", self.resume), ("--bless", self.bless)];
+        let flags = [
+            ("--json", self.json),
+            ("--small", self.small),
+            ("--resume", self.resume),
+            ("--bless", self.bless),
+        ];
         task.extend(flags.iter().filter(|(_, set)| *set).map(|(flag, _)| (*flag).to_owned()));
         task.push(format!("--times={}", self.times));
         task.extend(self.mode.map(|mode| format!("--mode={}", mode.name())));
@@ -223,8 +231,8 @@ fn launches_of_the_profile(prepared: &mut Prepared, mode: Mode) -> Option<String
 }
 
 /// Measures one kernel.
-fn measure(subject: &Subject, modes: &[Mode], times: u32) -> Result<Times, String> {
-    let mut prepared = subject.prepare()?;
+fn measure(subject: &Subject, sizes: Sizes, modes: &[Mode], times: u32) -> Result<Times, String> {
+    let mut prepared = subject.prepare(sizes)?;
     let best =
         best_times(&mut prepared, modes, times).map_err(|error| format!("{}: {error}", subject.name))?;
     let work: Work = prepared.work;
@@ -244,11 +252,12 @@ struct Kept {
 
 impl Kept {
     /// Those of an earlier run if it is to be resumed; otherwise none.
-    fn open(resume: bool, times: u32) -> Result<Kept, String> {
+    fn open(asked: &Asked) -> Result<Kept, String> {
         let path = crate::target().join("bench/kernels.json");
         let program = std::env::current_exe().and_then(fs::read).map_err(|error| error.to_string())?;
-        let build = format!("{} times={times}", blake3::hash(&program).to_hex());
-        let earlier = fs::read_to_string(&path).ok().filter(|_| resume);
+        let build =
+            format!("{} times={} small={}", blake3::hash(&program).to_hex(), asked.times, asked.small);
+        let earlier = fs::read_to_string(&path).ok().filter(|_| asked.resume);
         let earlier = earlier.and_then(|text| serde_json::from_str::<Value>(&text).ok());
         let kernels = earlier
             .filter(|earlier| earlier["build"] == *build)
@@ -293,15 +302,16 @@ fn machine() -> String {
 pub(crate) fn run(asked: &Asked) -> Result<(), String> {
     let subjects = asked.subjects()?;
     let modes: Vec<Mode> = asked.mode.map_or_else(|| Mode::ALL.to_vec(), |mode| vec![mode]);
+    let sizes = if asked.small { Sizes::SMALL } else { Sizes::FULL };
     let load = load();
-    let mut kept = Kept::open(asked.resume, asked.times)?;
+    let mut kept = Kept::open(asked)?;
     let mut results: Vec<(&Subject, Times)> = Vec::new();
     for subject in subjects {
         let times = if let Some(times) = kept.find(subject.name, &modes) {
             times
         } else {
             eprintln!("{} …", subject.name);
-            let times = measure(subject, &modes, asked.times)?;
+            let times = measure(subject, sizes, &modes, asked.times)?;
             kept.keep(subject.name, &times)?;
             times
         };
@@ -309,6 +319,7 @@ pub(crate) fn run(asked: &Asked) -> Result<(), String> {
     }
     let compared = ["sgemm", "copy"];
     let wanted = modes.contains(&Mode::Unchecked)
+        && !asked.small
         && results.iter().any(|(subject, _)| compared.contains(&subject.name));
     let pocl = if wanted { pocl::seconds(asked.times)? } else { None };
     if asked.json {
@@ -446,6 +457,7 @@ mod tests {
             json: true,
             times: 3,
             mode: Some(Mode::Checked),
+            small: false,
             resume: false,
             bless: false,
         };

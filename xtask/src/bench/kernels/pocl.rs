@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
-use super::subject::{SIDE, VECTORS};
+use super::subject::Sizes;
 
 const PROGRAM: &str = include_str!("pocl.c");
 
@@ -17,7 +17,7 @@ pub(super) fn seconds(times: u32) -> Result<Option<BTreeMap<String, f64>>, Strin
     if !compiled.is_ok_and(|output| output.status.success()) {
         return Ok(None);
     }
-    let arguments = [SIDE, VECTORS, times].map(|number| number.to_string());
+    let arguments = [Sizes::FULL.side, Sizes::FULL.vectors, times].map(|number| number.to_string());
     let output = Command::new(&program)
         .args(arguments)
         // One worker, as the software GPU has in these runs; compiled kernels are not left in the user's cache.

@@ -121,7 +121,7 @@ fn count(program: &Path, subject: &Subject, mode: Mode) -> Result<Cost, String> 
         .args(["--tool=callgrind", "--compress-pos=no", "--toggle-collect=*launches_of_the_profile*"])
         .arg(format!("--callgrind-out-file={}", out.display()))
         .arg(program)
-        .args(["bench", "kernels", subject.name, "--times=1", "--json"])
+        .args(["bench", "kernels", subject.name, "--times=1", "--small", "--json"])
         .arg(format!("--mode={}", mode.name()))
         .stdin(Stdio::null())
         .output()

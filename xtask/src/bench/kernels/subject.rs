@@ -14,15 +14,33 @@ use warpproof_sim::check::{BufferRole, Role, Settings};
 use warpproof_sim::{Buffer, Device, Element, F16, Kernel, Launch, Module};
 use warpproof_toolchain::{CompileOptions, Options, Source, Toolchain};
 
-/// Side of the matrices of all products.
-pub(super) const SIDE: u32 = 256;
-/// 16-byte vectors of the copy.
-pub(super) const VECTORS: u32 = 1 << 18;
-/// Rows and columns of softmax and cross entropy.
-const ROWS: u32 = 128;
+/// The sizes of the problems.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
+    /// Side of the matrices of all products.
+    pub(super) side: u32,
+    /// 16-byte vectors of the copy.
+    pub(super) vectors: u32,
+    /// Rows of softmax and cross entropy.
+    rows: u32,
+    /// Keys of the sort.
+    keys: u32,
+    /// Sequences of attention.
+    sequences: u8,
+}
+
+impl Sizes {
+    /// Those of the table.
+    pub(super) const FULL: Sizes =
+        Sizes { side: 256, vectors: 1 << 18, rows: 128, keys: 32 << 10, sequences: 2 };
+    /// Those of profiles, which run fifty times slower.
+    pub(super) const SMALL: Sizes =
+        Sizes { side: 128, vectors: 1 << 15, rows: 16, keys: 8 << 10, sequences: 1 };
+}
+
+/// Columns of softmax and cross entropy.
 const COLUMNS: u32 = 1000;
-/// Keys of the sort, and of one of its tiles.
-const KEYS: u32 = 32 << 10;
+/// Keys of a tile of the sort.
 const TILE: u32 = 1024;
 
 /// What a kernel computes, for its rate.
@@ -51,7 +69,7 @@ impl Work {
 pub(super) struct Subject {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
-    prepare: fn() -> Result<Prepared, String>,
+    prepare: fn(Sizes) -> Result<Prepared, String>,
 }
 
 /// A device with the launches of a run.
@@ -81,8 +99,8 @@ impl Prepared {
 }
 
 impl Subject {
-    pub(super) fn prepare(&self) -> Result<Prepared, String> {
-        (self.prepare)().map_err(|error| format!("{}: {error}", self.name))
+    pub(super) fn prepare(&self, sizes: Sizes) -> Result<Prepared, String> {
+        (self.prepare)(sizes).map_err(|error| format!("{}: {error}", self.name))
     }
 }
 
@@ -187,13 +205,14 @@ fn eighths(count: u32, seed: u32) -> Vec<f32> {
 /// A product of square matrices, with `bytes` in memory for an element of its operands.
 fn product(
     (file, name): (&str, &str),
-    (grid, block): ((u32, u32), (u32, u32)),
+    side: u32,
+    (tile, block): (u32, (u32, u32)),
     scalars: u32,
     half: bool,
 ) -> Result<Prepared, String> {
     let (mut device, module) = compiled(file)?;
     let kernel = module.kernel(name).map_err(text)?;
-    let (a, b) = (eighths(SIDE * SIDE, 1), eighths(SIDE * SIDE, 2));
+    let (a, b) = (eighths(side * side, 1), eighths(side * side, 2));
     let bytes = |values: &[f32]| -> Vec<u8> {
         if half {
             let mut halves = Vec::new();
@@ -208,39 +227,39 @@ fn product(
     let element = if half { 2 } else { 4 };
     let on_a = alloc(&mut device, "a", &bytes(&a))?;
     let on_b = alloc(&mut device, "b", &bytes(&b))?;
-    let c = alloc(&mut device, "c", &vec![0; size(SIDE * SIDE * 4)])?;
-    let mut launch = kernel.launch().grid(grid).block(block).arg(on_a).arg(on_b).arg(c);
+    let c = alloc(&mut device, "c", &vec![0; size(side * side * 4)])?;
+    let mut launch = kernel.launch().grid((side / tile, side / tile)).block(block).arg(on_a).arg(on_b).arg(c);
     for _ in 0..scalars {
-        launch = launch.arg(SIDE);
+        launch = launch.arg(side);
     }
     let roles = vec![
         role("a", &on_a, element, Role::In),
         role("b", &on_b, element, Role::In),
         role("c", &c, 4, Role::Out),
     ];
-    let side = size(SIDE);
-    let expected: Vec<f32> = (0..side * side)
-        .map(|at| (0..side).map(|k| a[at / side * side + k] * b[k * side + at % side]).sum())
+    let row = size(side);
+    let expected: Vec<f32> = (0..row * row)
+        .map(|at| (0..row).map(|k| a[at / row * row + k] * b[k * row + at % row]).sum())
         .collect();
     Ok(Prepared {
-        before: vec![(c, vec![0; size(SIDE * SIDE * 4)])],
+        before: vec![(c, vec![0; size(side * side * 4)])],
         launches: vec![(launch, settings(roles))],
-        work: Work::Fma(f64::from(SIDE).powi(3)),
+        work: Work::Fma(f64::from(side).powi(3)),
         correct: Box::new(move |device| Ok(to_floats(&device.read(&c).map_err(text)?) == expected)),
         device,
     })
 }
 
-fn sgemm() -> Result<Prepared, String> {
-    product(("corpus/cuda/sgemm_tiled.cu", "sgemm_tiled"), ((SIDE / 16, SIDE / 16), (16, 16)), 1, false)
+fn sgemm(sizes: Sizes) -> Result<Prepared, String> {
+    product(("corpus/cuda/sgemm_tiled.cu", "sgemm_tiled"), sizes.side, (16, (16, 16)), 1, false)
 }
 
-fn mma_gemm() -> Result<Prepared, String> {
-    product(("xtask/src/bench/kernels/mma_gemm.cu", "mma_gemm"), ((SIDE / 64, SIDE / 64), (128, 1)), 1, true)
+fn mma_gemm(sizes: Sizes) -> Result<Prepared, String> {
+    product(("xtask/src/bench/kernels/mma_gemm.cu", "mma_gemm"), sizes.side, (64, (128, 1)), 1, true)
 }
 
-fn cp_async_gemm() -> Result<Prepared, String> {
-    product(("corpus/cuda/gemm_cp_async.cu", "gemm_cp_async"), ((SIDE / 64, SIDE / 64), (128, 1)), 3, true)
+fn cp_async_gemm(sizes: Sizes) -> Result<Prepared, String> {
+    product(("corpus/cuda/gemm_cp_async.cu", "gemm_cp_async"), sizes.side, (64, (128, 1)), 3, true)
 }
 
 /// Runs the launches of a plan and keeps them, with its memory.
@@ -306,8 +325,8 @@ impl Gpu for Recording {
     }
 }
 
-fn attention() -> Result<Prepared, String> {
-    let (batch, heads, length, width) = (2, 8, 256, 64);
+fn attention(sizes: Sizes) -> Result<Prepared, String> {
+    let (batch, heads, length, width) = (usize::from(sizes.sequences), 8, 256, 64);
     let rung = LADDER.iter().find(|rung| rung.id == "n4").ok_or("the ladder has no kernel n4")?;
     let format = rung.formats.first().copied().ok_or("n4 has no format")?;
     let shape = Shape::equal(batch, heads, length, width);
@@ -339,7 +358,7 @@ fn attention() -> Result<Prepared, String> {
 }
 
 /// A Triton kernel of the corpus with its block and its shared memory; the caller adds the grid and the arguments.
-fn triton(name: &str) -> Result<(Device, Launch), String> {
+fn triton(name: &str, rows: u32) -> Result<(Device, Launch), String> {
     let folder = crate::root().join("corpus/triton");
     let manifest = fs::read_to_string(folder.join("manifest.json")).map_err(text)?;
     let manifest: Value = serde_json::from_str(&manifest).map_err(text)?;
@@ -351,15 +370,15 @@ fn triton(name: &str) -> Result<(Device, Launch), String> {
     let ptx = fs::read_to_string(folder.join(string("file"))).map_err(text)?;
     let mut device = Device::new().with_threads(1);
     let kernel = device.load(&ptx).map_err(text)?.kernel(string("kernel")).map_err(text)?;
-    let launch = kernel.launch().grid(ROWS).block(number("block")).shared(number("shared_bytes"));
+    let launch = kernel.launch().grid(rows).block(number("block")).shared(number("shared_bytes"));
     Ok((device, launch))
 }
 
 /// Rows are a multiple of 16 elements apart.
 const STRIDE: u32 = COLUMNS.next_multiple_of(16);
 
-fn logits() -> Vec<f32> {
-    words(ROWS * STRIDE, 3)
+fn logits(rows: u32) -> Vec<f32> {
+    words(rows * STRIDE, 3)
         .map(|word| f32::from(u16::try_from(word >> 20).unwrap_or(0)) / 512.0 - 4.0)
         .collect()
 }
@@ -375,9 +394,9 @@ fn exponentials(row: &[f32]) -> (Vec<f64>, f64) {
     (all, sum)
 }
 
-fn softmax() -> Result<Prepared, String> {
-    let (mut device, launch) = triton("softmax_f32")?;
-    let x = logits();
+fn softmax(sizes: Sizes) -> Result<Prepared, String> {
+    let (mut device, launch) = triton("softmax_f32", sizes.rows)?;
+    let x = logits(sizes.rows);
     let input = alloc(&mut device, "x", &floats(x.iter().copied()))?;
     let blank = vec![0; x.len() * 4];
     let out = alloc(&mut device, "out", &blank)?;
@@ -386,7 +405,7 @@ fn softmax() -> Result<Prepared, String> {
     Ok(Prepared {
         before: vec![(out, blank)],
         launches: vec![(launch, settings(roles))],
-        work: Work::Bytes(2.0 * 4.0 * f64::from(ROWS * COLUMNS)),
+        work: Work::Bytes(2.0 * 4.0 * f64::from(sizes.rows * COLUMNS)),
         correct: Box::new(move |device| {
             let found = to_floats(&device.read(&out).map_err(text)?);
             Ok(rows(&x).zip(rows(&found)).all(|(x, found)| {
@@ -398,14 +417,14 @@ fn softmax() -> Result<Prepared, String> {
     })
 }
 
-fn cross_entropy() -> Result<Prepared, String> {
-    let (mut device, launch) = triton("cross_entropy_f32")?;
-    let x = logits();
-    let labels: Vec<u32> = words(ROWS, 4).map(|word| word % COLUMNS).collect();
+fn cross_entropy(sizes: Sizes) -> Result<Prepared, String> {
+    let (mut device, launch) = triton("cross_entropy_f32", sizes.rows)?;
+    let x = logits(sizes.rows);
+    let labels: Vec<u32> = words(sizes.rows, 4).map(|word| word % COLUMNS).collect();
     let gradient = alloc(&mut device, "logits", &floats(x.iter().copied()))?;
     let bytes: Vec<u8> = labels.iter().flat_map(|label| label.to_le_bytes()).collect();
     let on_labels = alloc(&mut device, "labels", &bytes)?;
-    let losses = alloc(&mut device, "losses", &vec![0; size(ROWS * 4)])?;
+    let losses = alloc(&mut device, "losses", &vec![0; size(sizes.rows * 4)])?;
     let launch = launch.arg(gradient).arg(on_labels).arg(losses).arg(STRIDE).arg(COLUMNS).arg(0u64).arg(0u64);
     let roles = vec![
         role("logits", &gradient, 4, Role::InOut),
@@ -416,7 +435,7 @@ fn cross_entropy() -> Result<Prepared, String> {
         before: vec![(gradient, floats(x.iter().copied()))],
         launches: vec![(launch, settings(roles))],
         // Logits are read twice and written once.
-        work: Work::Bytes(3.0 * 4.0 * f64::from(ROWS * COLUMNS)),
+        work: Work::Bytes(3.0 * 4.0 * f64::from(sizes.rows * COLUMNS)),
         correct: Box::new(move |device| {
             let found = to_floats(&device.read(&gradient).map_err(text)?);
             let losses = to_floats(&device.read(&losses).map_err(text)?);
@@ -434,13 +453,13 @@ fn cross_entropy() -> Result<Prepared, String> {
     })
 }
 
-fn radix_sort() -> Result<Prepared, String> {
+fn radix_sort(sizes: Sizes) -> Result<Prepared, String> {
     const PASSES: u32 = 4;
     const DIGITS: u32 = 256;
     let (mut device, module) = compiled("xtask/src/bench/kernels/radix_sort.cu")?;
     let (histogram, scatter) =
         (module.kernel("histogram").map_err(text)?, module.kernel("scatter").map_err(text)?);
-    let mut keys: Vec<u32> = words(KEYS, 5).collect();
+    let mut keys: Vec<u32> = words(sizes.keys, 5).collect();
     let bytes: Vec<u8> = keys.iter().flat_map(|key| key.to_le_bytes()).collect();
     let arrays = [alloc(&mut device, "keys", &bytes)?, alloc(&mut device, "sorted", &bytes)?];
     let (mut launches, mut before) = (Vec::new(), vec![(arrays[0], bytes)]);
@@ -452,10 +471,10 @@ fn radix_sort() -> Result<Prepared, String> {
             Ok::<_, String>(buffer)
         };
         let starts = zeros("starts", DIGITS)?;
-        let counts = zeros("counts", KEYS / TILE * DIGITS)?;
+        let counts = zeros("counts", sizes.keys / TILE * DIGITS)?;
         let next_tile = zeros("next_tile", 1)?;
         let (from, to) = if pass % 2 == 0 { (arrays[0], arrays[1]) } else { (arrays[1], arrays[0]) };
-        let launch = |kernel: &Kernel| kernel.launch().grid(KEYS / TILE).block(256u32);
+        let launch = |kernel: &Kernel| kernel.launch().grid(sizes.keys / TILE).block(256u32);
         let given = role("keys", &from, 4, Role::In);
         launches.push((
             launch(&histogram).arg(from).arg(starts).arg(8 * pass),
@@ -477,25 +496,26 @@ fn radix_sort() -> Result<Prepared, String> {
     Ok(Prepared {
         before,
         launches,
-        work: Work::Keys(f64::from(KEYS)),
+        work: Work::Keys(f64::from(sizes.keys)),
         correct: Box::new(move |device| Ok(to_words(&device.read(&sorted).map_err(text)?) == keys)),
         device,
     })
 }
 
-fn copy() -> Result<Prepared, String> {
+fn copy(sizes: Sizes) -> Result<Prepared, String> {
     let (mut device, module) = compiled("xtask/src/bench/kernels/copy.cu")?;
     let kernel = module.kernel("copy").map_err(text)?;
-    let bytes: Vec<u8> = words(VECTORS * 4, 6).flat_map(u32::to_le_bytes).collect();
+    let bytes: Vec<u8> = words(sizes.vectors * 4, 6).flat_map(u32::to_le_bytes).collect();
     let from = alloc(&mut device, "from", &bytes)?;
     let blank = vec![0; bytes.len()];
     let to = alloc(&mut device, "to", &blank)?;
-    let launch = kernel.launch().grid(VECTORS / 4 / 256).block(256u32).arg(from).arg(to).arg(VECTORS);
+    let launch =
+        kernel.launch().grid(sizes.vectors / 4 / 256).block(256u32).arg(from).arg(to).arg(sizes.vectors);
     let roles = vec![role("from", &from, 16, Role::In), role("to", &to, 16, Role::Out)];
     Ok(Prepared {
         before: vec![(to, blank)],
         launches: vec![(launch, settings(roles))],
-        work: Work::Bytes(2.0 * 16.0 * f64::from(VECTORS)),
+        work: Work::Bytes(2.0 * 16.0 * f64::from(sizes.vectors)),
         correct: Box::new(move |device| Ok(device.read(&to).map_err(text)? == bytes)),
         device,
     })
