@@ -42,6 +42,12 @@ def softmax(name, dtype, block, warps):
                    dict(BLOCK=block), ["rows", "1", "1"], warps)
 
 
+def cross_entropy(name, dtype, block, warps):
+    return variant(name, "cross_entropy",
+                   dict(logits=f"*{dtype}", labels="*i32", losses="*fp32", stride="i32", classes="i32:1"),
+                   dict(BLOCK=block), ["rows", "1", "1"], warps)
+
+
 def layer_norm(name, dtype, block, warps):
     return variant(name, "layer_norm",
                    dict(x=f"*{dtype}", gamma=f"*{dtype}", beta=f"*{dtype}", out=f"*{dtype}", mean_out="*fp32",
@@ -77,6 +83,7 @@ VARIANTS = [
     vector_add("vector_add_i64", "i64", 256, 8),
     softmax("softmax_f32", "fp32", 1024, 4),
     softmax("softmax_f16", "fp16", 256, 1),
+    cross_entropy("cross_entropy_f32", "fp32", 512, 4),
     layer_norm("layer_norm_f32", "fp32", 1024, 4),
     layer_norm("layer_norm_bf16", "bf16", 512, 8),
     matmul("matmul_f16_64x64x32", "fp16", "fp16", 64, 64, 32, 4, 3),

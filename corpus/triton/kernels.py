@@ -141,3 +141,30 @@ def matmul_persistent(a, b, c, m, n, k, BLOCK_M: tl.constexpr, BLOCK_N: tl.const
         for start in range(0, k, BLOCK_K):
             total = tl.dot(a_tiles.load([row, start]), b_tiles.load([start, column]), total)
         c_tiles.store([row, column], total.to(c.dtype.element_ty))
+
+
+@triton.jit
+def cross_entropy(logits, labels, losses, stride, classes, BLOCK: tl.constexpr):
+    """losses[r] = log of the sum of exp(logits[r]), minus logits[r][labels[r]]; the gradient replaces logits[r]"""
+    row = tl.program_id(0)
+    logits += row * stride
+    label = tl.load(labels + row)
+    chosen = tl.load(logits + label).to(tl.float32)
+    top = -float("inf")
+    total = 0.0
+    for start in range(0, classes, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        value = tl.load(logits + at, mask=at < classes, other=-float("inf")).to(tl.float32)
+        higher = tl.maximum(top, tl.max(value, axis=0))
+        total = total * tl.exp(top - higher) + tl.sum(tl.exp(value - higher), axis=0)
+        top = higher
+    tl.store(losses + row, top + tl.log(total) - chosen)
+    # The gradient overwrites the logits: the label's must have been read by all threads before.
+    tl.debug_barrier()
+    for start in range(0, classes, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        inside = at < classes
+        value = tl.load(logits + at, mask=inside, other=-float("inf")).to(tl.float32)
+        value = tl.exp(value - top) / total
+        value = tl.where(at == label, value - 1.0, value)
+        tl.store(logits + at, value, mask=inside)

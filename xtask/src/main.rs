@@ -199,6 +199,11 @@ tasks! {
         Bench::Counters { json } => bench::run("counters", json),
         Bench::Driver { json } => bench::run("driver", json),
         Bench::Exec { json } => bench::run("exec", json),
+        Bench::Kernels(asked) => {
+            let task = asked.task();
+            in_release(&task.iter().map(String::as_str).collect::<Vec<_>>(), || bench::kernels::run(&asked))
+        }
+        Bench::Profile { filter, bless } => bench::kernels::profile(filter.as_deref(), bless),
         Bench::Fleet { evaluations, bless } => bench::fleet::run(evaluations, bless),
     },
 
@@ -289,6 +294,16 @@ enum Bench {
         /// Print one JSON object
         #[arg(long)]
         json: bool,
+    },
+    /// Speed of the kernels that people run: unchecked, checked and counted, with ratios
+    Kernels(bench::kernels::Asked),
+    /// Instructions of the host in the runs of `bench kernels`, by part of the software GPU; needs valgrind
+    Profile {
+        /// Only kernels whose name contains this
+        filter: Option<String>,
+        /// Write the pictures, and without a filter the table, into the book
+        #[arg(long)]
+        bless: bool,
     },
     /// How a fleet scales with queue length and workers, on a PostgreSQL server of its own
     Fleet {

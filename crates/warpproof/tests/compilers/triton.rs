@@ -136,7 +136,8 @@ impl Module {
             assert!(!scalar || !parameter.aligned || data.integers()[0] % 16 == 0, "{name} of {}", self.name);
             // The padding between the rows of a result must stay unchanged, so not all of the array is
             // written.
-            let role = if data.is_unwritten() { Role::InOut } else { Role::In };
+            let in_place = self.kernel == "cross_entropy" && name == "logits";
+            let role = if data.is_unwritten() || in_place { Role::InOut } else { Role::In };
             Argument { name, data: data.clone(), scalar, role }
         };
         Case {

@@ -1,4 +1,4 @@
-//! Vector addition, softmax and layer norm.
+//! Vector addition, softmax, cross entropy and layer norm.
 
 use super::{float, int, module, rows_of, untouched_beside_rows};
 use crate::data::{Data, Type};
@@ -35,6 +35,7 @@ modules! {
     vector_add_i64: check_add
     softmax_f32: check_softmax
     softmax_f16: check_softmax
+    cross_entropy_f32: check_cross_entropy
     layer_norm_f32: check_layer_norm
     layer_norm_bf16: check_layer_norm
 }
@@ -98,6 +99,51 @@ fn check_softmax(name: &str, arch: &str) {
         let wanted: Vec<_> = wanted.collect();
         untouched_beside_rows(run, "out", out_stride, columns);
         close_data(name, &rows_of(run.after("out"), out_stride, columns), wanted);
+    });
+}
+
+fn check_cross_entropy(name: &str, arch: &str) {
+    let module = module(name, arch);
+    let (ty, mut random) = (module.ty("logits"), Random::new(4));
+    // Not a multiple of the block, and more than one of them.
+    let (block, rows) = (module.constant("BLOCK"), 5);
+    let classes = block + 301;
+    let stride = classes.next_multiple_of(16) + 16;
+    // The first class, the last, and some of both blocks.
+    let labels = [0, classes - 1, 7, block, block + 1];
+    let values = [
+        ("logits", normal(ty, rows * stride, &mut random)),
+        ("labels", Data::of_bits(Type::I32, labels.iter().map(|label| *label as u64))),
+        ("losses", Data::unwritten(Type::F32, rows)),
+        ("stride", int(stride)),
+        ("classes", int(classes)),
+    ];
+    module.check(&values, &[("rows", rows as u32)], |run| {
+        let x = rows_of(run.given("logits"), stride, classes).floats();
+        let (mut losses, mut gradients) = (Vec::new(), Vec::new());
+        for (row, label) in x.chunks(classes).zip(labels) {
+            let top = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let least = row.iter().copied().fold(f64::INFINITY, f64::min);
+            // As in softmax; the sum is also scaled once for each block.
+            let exponential = |difference: f64| EX2 + 3.0 * U32 * difference;
+            let blocks = classes.div_ceil(block) as f64;
+            let sum = (1.0 + blocks) * exponential(top - least) + gamma(classes);
+            let total: f64 = row.iter().map(|x| (x - top).exp()).sum();
+            let loss = top + total.ln() - row[label];
+            // The logarithm of a sum that is off by this, lg2.approx within 2^-22, the product, two sums.
+            let log = total.ln().abs() + 1.0;
+            let added = 2.0 * U32 * (top.abs() + log + row[label].abs());
+            losses.push((loss, 1.01 * sum + EX2 * log + 2.0 * U32 * log + added));
+            for (class, x) in row.iter().enumerate() {
+                let weight = (x - top).exp() / total;
+                let error = exponential(top - x) + sum + 4.0 * U32;
+                let gradient = weight - if class == label { 1.0 } else { 0.0 };
+                gradients.push((gradient, weight * error / (1.0 - error) + U32 * gradient.abs()));
+            }
+        }
+        close_data("losses", run.after("losses"), losses);
+        untouched_beside_rows(run, "logits", stride, classes);
+        close_data(name, &rows_of(run.after("logits"), stride, classes), gradients);
     });
 }
 
