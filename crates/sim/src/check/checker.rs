@@ -22,7 +22,7 @@ use super::taint::Taint;
 use super::touched;
 use crate::isa::Op;
 use crate::isa::op::Fence;
-use crate::machine::{Access, AccessKind, CLUSTER_BARRIER, Row, at, lanes_of, used_pieces};
+use crate::machine::{Access, CLUSTER_BARRIER, Row, at, lanes_of, used_pieces};
 use crate::memory::Space;
 use crate::observe::{
     Arrival, AsyncCopy, BulkCopy, Exchange, Issue, Mbarrier, Moved, MultiplyAsync, Observer,
@@ -91,7 +91,7 @@ impl Checker {
             shared: clusters.of(&context, block),
             global: GlobalRace::new(&context, together),
             copies: Copies::default(),
-            multiplies: (multiplies && !muted).then(|| Multiplies::new(context.shared)),
+            multiplies: (multiplies && !muted).then(|| Multiplies::default()),
             proxy: ((multiplies || context.bulk) && !muted)
                 .then(|| Proxy::new(context.shared, context.block_threads())),
         });
@@ -164,42 +164,6 @@ impl Checker {
             && let (Some(facts), Some(entrances)) = (&self.context.facts, &self.context.entrances)
         {
             taint.issue(&self.context, facts, entrances, &mut self.raw_findings, issue);
-        }
-    }
-}
-
-impl Checker {
-    /// A multiplication may read its operands from its issue until the warp has waited for it; the reads count as the warp's,
-    /// at both times.
-    fn read_operands(&mut self, multiply: &MultiplyAsync<'_>) {
-        let Checker { context, order, fences, raw_findings, muted, race: Some(race), .. } = self else {
-            return;
-        };
-        let rank = at(self.rank);
-        let mut dropped = RawFindings::default();
-        let findings = if *muted { &mut dropped } else { raw_findings };
-        for pieces in multiply.pieces.chunks(32) {
-            let addresses =
-                Row(std::array::from_fn(|lane| u64::from(pieces.get(lane).copied().unwrap_or(0))));
-            let access = Access {
-                block: self.block,
-                warp: multiply.warp,
-                pc: multiply.pc,
-                space: Space::Shared,
-                kind: AccessKind::Read,
-                addresses: &addresses,
-                bytes: 16,
-                lanes: u32::MAX >> (32 - pieces.len()),
-                unchanged: 0,
-                words: &[],
-                deferred: false,
-                used: u32::MAX,
-            };
-            race.shared.with(|cluster| {
-                if let Some(window) = cluster.windows.get_mut(rank) {
-                    window.access(context, order, fences, findings, &race.copies, &access);
-                }
-            });
         }
     }
 }
@@ -288,12 +252,9 @@ impl Observer for Checker {
             }
         }
         if let (Some(race), false) = (race, access.deferred) {
-            let Races { shared, global, copies, multiplies, proxy } = race;
+            let Races { shared, global, copies, proxy, .. } = race;
             let mut dropped = RawFindings::default();
             let findings = if *muted { &mut dropped } else { raw_findings };
-            if let (Some(multiplies), Space::Shared) = (multiplies, access.space) {
-                multiplies.access(context, findings, access);
-            }
             if let (Some(proxy), Space::Shared) = (proxy, access.space) {
                 proxy.access(access);
             }
@@ -331,10 +292,10 @@ impl Observer for Checker {
         let Arrival { warp, lanes, id, expected, waits, .. } = *arrival;
         if id == CLUSTER_BARRIER {
             let op = self.context.program.op(arrival.pc);
-            if let (Some(race), false) =
-                (&mut self.race, matches!(op, Op::ClusterBarrier { relaxed: true, .. }))
-            {
-                race.shared.with(|cluster| cluster.arrive(&mut self.order, warp, lanes));
+            let relaxed = matches!(op, Op::ClusterBarrier { relaxed: true, .. });
+            if let Some(race) = &mut self.race {
+                let fences = relaxed.then_some(&self.fences);
+                race.shared.with(|cluster| cluster.arrive(&mut self.order, fences, warp, lanes));
             }
             if let Some(log) = &self.log {
                 log.arrive(self.block, arrival);
@@ -431,9 +392,6 @@ impl Observer for Checker {
             });
             race.global.copy_issued(context, order, findings, *block, copy);
             race.copies.issued(copy);
-            if let Some(multiplies) = &race.multiplies {
-                multiplies.copy_issued(context, *block, findings, copy);
-            }
         }
     }
 
@@ -503,23 +461,27 @@ impl Observer for Checker {
     }
 
     fn multiply_issued(&mut self, multiply: &MultiplyAsync<'_>) {
-        if let Some(race) = &mut self.race {
-            if let Some(multiplies) = &mut race.multiplies {
-                multiplies.issued(multiply);
-            }
-            if let Some(proxy) = &race.proxy {
-                let pieces = (multiply.pieces, 16);
-                proxy.read(&self.context, self.block, &mut self.raw_findings, multiply.pc, pieces);
-            }
+        let Checker { context, block, rank, order, raw_findings, muted, race: Some(race), .. } = self else {
+            return;
+        };
+        let mut dropped = RawFindings::default();
+        let findings = if *muted { &mut dropped } else { raw_findings };
+        if let Some(multiplies) = &mut race.multiplies {
+            multiplies.issued(multiply);
         }
-        self.read_operands(multiply);
+        if let Some(proxy) = &race.proxy {
+            proxy.read(context, *block, findings, multiply.pc, (multiply.pieces, 16));
+        }
+        let place = (*block, *rank, &race.copies);
+        race.shared.with(|cluster| cluster.multiply_issued(context, order, findings, place, multiply));
     }
 
     fn multiply_done(&mut self, multiply: &MultiplyAsync<'_>) {
-        if let Some(multiplies) = self.race.as_mut().and_then(|race| race.multiplies.as_mut()) {
+        let Some(race) = &mut self.race else { return };
+        if let Some(multiplies) = &mut race.multiplies {
             multiplies.done(multiply);
         }
-        self.read_operands(multiply);
+        race.shared.with(|cluster| cluster.multiply_done(&mut self.order, self.rank, multiply.warp));
     }
 
     fn mbarrier(&mut self, mbarrier: &Mbarrier) {
@@ -529,7 +491,7 @@ impl Observer for Checker {
         if let Some(race) = &mut self.race {
             race.shared.with(|cluster| {
                 if let Some(window) = cluster.windows.get_mut(at(mbarrier.rank)) {
-                    window.mbarrier(&mut self.order, mbarrier);
+                    window.mbarrier(&self.context, (&mut self.order, &self.fences), self.block, mbarrier);
                 }
             });
             if let Some(proxy) = &mut race.proxy {

@@ -561,7 +561,7 @@ fn test_wait(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             Ok(MbarrierAction::Test(over))
         })?;
         w.set_pred(args.o[0], complete);
-        Ok(Flow::Next)
+        Ok(if complete == 0 { Flow::Pause } else { Flow::Next })
     }))
 }
 

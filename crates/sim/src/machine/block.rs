@@ -43,6 +43,8 @@ pub struct Cta {
     pub(super) stops: Stops,
     /// Bulk copies in flight; those of the cluster are in its first block.
     pub(super) bulk: Vec<super::bulk::Bulk>,
+    /// The waits of its warpgroups for `wgmma`.
+    pub(super) warpgroups: Vec<super::Warpgroup>,
 }
 
 /// Where the warps of a block stop before they execute an instruction, if the run has an observer.
@@ -311,6 +313,24 @@ const LONGEST_TURN: u64 = 65_536;
 /// Instructions per turn of a warp in a short turn of its block, at least.
 const SHORTEST_TURN: u64 = 64;
 
+/// Counts the rounds in which warps only poll mbarriers.
+#[derive(Default)]
+pub(super) struct Polling {
+    rounds: u32,
+}
+
+impl Polling {
+    /// Whether the warps have polled for so long that only copies in flight can end it.
+    pub(super) fn round(&mut self, polls: bool) -> bool {
+        self.rounds = if polls { self.rounds + 1 } else { 0 };
+        if self.rounds < 256 {
+            return false;
+        }
+        self.rounds = 0;
+        true
+    }
+}
+
 /// Memory of a finished block that the next one reuses: a grid of short blocks would otherwise spend much of its time on
 /// allocating register files.
 #[derive(Default)]
@@ -354,6 +374,7 @@ impl BlockRun {
                 completions: 0,
                 stops: Stops::Nowhere,
                 bulk: Vec::new(),
+                warpgroups: vec![super::Warpgroup::default(); at(count.div_ceil(4))],
             });
         }
         let mut warps = spare.warps;
@@ -492,8 +513,9 @@ impl BlockRun {
         let short = allowance.turn < LONGEST_TURN;
         let share = if short { (allowance.turn / warps).max(SHORTEST_TURN) } else { LONGEST_TURN };
         let heard = watch.as_deref().is_some_and(|watch| watch.detail() == Detail::Instructions);
+        let mut polling = Polling::default();
         loop {
-            let (mut moved, mut expired) = (false, false);
+            let (mut moved, mut expired, mut polls) = (false, false, true);
             for i in self.order.clone() {
                 if self.done[i] {
                     continue;
@@ -508,12 +530,13 @@ impl BlockRun {
                     Ok((turn, any)) => {
                         moved |= any;
                         expired |= turn == Turn::Expired;
+                        polls &= turn == Turn::Paused || !any;
                     }
                     Err(stop) => return Progress::Stopped(stop),
                 }
             }
             // A warp may be polling mbarriers in a loop that only copies in flight can end.
-            if expired
+            if (polling.round(polls) || expired)
                 && let Some(stop) = self.complete_tracked(
                     grid,
                     global,

@@ -273,7 +273,7 @@ impl BlockRun {
                     self.paused = true;
                     return Look::Moves;
                 }
-                Turn::Expired => {}
+                Turn::Expired | Turn::Paused => {}
             }
             let effect = Effect::of(grid, warp.pc);
             if warp.cta.changed || warp.state.exited != exited || effect == Effect::Unknown {

@@ -83,7 +83,12 @@ impl Op {
             "createpolicy" => Op::CachePolicy,
             "cp" if read.has("bulk") => Op::Bulk(read.bulk()?),
             "cp" => read.copy()?,
-            "mbarrier" => Op::Mbarrier(Mbarrier { action: read.mbarrier()?, space: read.space() }),
+            "mbarrier" => Op::Mbarrier(Mbarrier {
+                action: read.mbarrier()?,
+                space: read.space(),
+                relaxed: read.has("relaxed"),
+                narrow: read.has("cta"),
+            }),
             "fence" | "membar" => Op::Fence(read.fence(opcode)),
             "bar" if read.has("warp") => Op::WarpSync { everyone: read.everyone() },
             "barrier" if read.has("cluster") => Op::ClusterBarrier {
