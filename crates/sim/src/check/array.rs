@@ -190,6 +190,7 @@ fn computes(op: &Op) -> bool {
         | Op::WaitAll
         | Op::CopiesArrive
         | Op::Bulk(_)
+        | Op::TensorMap
         | Op::Mbarrier(_)
         | Op::Fence(_)
         | Op::Barrier(_)
@@ -218,7 +219,7 @@ fn computes(op: &Op) -> bool {
         | Op::Trap
         | Op::Event
         | Op::Sleep
-        | Op::GridDependency
+        | Op::GridDependency { .. }
         | Op::SetRegisters
         | Op::Stack(_)
         | Op::Parameter

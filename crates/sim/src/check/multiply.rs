@@ -129,25 +129,22 @@ impl Multiplies {
 
 /// A thread or a copy writes an operand of a multiplication, and is not ordered after a wait of the warp that multiplies.
 pub(crate) fn overwritten(context: &Context, race: &Race, conflict: &Conflict, address: u32) -> Raw {
-    let (warp, by) = (conflict.other.who.warp(), (race.block, u32::from(race.access.who.0)));
     let name = context.shared_name(address).map_or(String::new(), |name| format!(" in `{name}`"));
     Raw {
         class: Class::AsyncMultiply,
         severity: Severity::Error,
-        sentence: format!("an operand of wgmma{name} is overwritten before warp {warp} has waited for it"),
+        sentence: format!(
+            "an operand of wgmma{name} is overwritten, and the writer is not ordered after a wait for the multiplication"
+        ),
         spots: vec![
             Spot {
-                label: format!("{} of shared address {address:#x}", context.verb(race.access.pc, true)),
+                label: format!("the {}", context.verb(race.access.pc, true)),
                 pc: race.access.pc,
-                thread: Some(by),
+                thread: Some((race.block, u32::from(race.access.who.0))),
             },
-            Spot {
-                label: format!("read by the tensor core for warp {warp} since this wgmma"),
-                pc: conflict.other.pc,
-                thread: None,
-            },
+            Spot { label: "read by the tensor core from this wgmma on".to_owned(), pc: conflict.other.pc, thread: None },
         ],
-        notes: vec!["the write is not ordered after a wgmma.wait_group that covers the multiplication".to_owned()],
+        notes: vec![format!("the bytes from shared address {address:#x}, for warp {}", conflict.other.who.warp())],
         help: Some(
             "execute wgmma.wait_group, then synchronize with what writes: a barrier, or an mbarrier at which the warps \
              arrive after the wait"

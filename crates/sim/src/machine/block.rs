@@ -4,7 +4,7 @@ use super::footprint::{self, Allowance};
 use super::turns::Turns;
 use super::warp::Turn;
 use super::{Grid, Row, Wait, Warp, WarpState, at};
-use crate::memory::{Global, SharedMemory};
+use crate::memory::{Global, Heap, SharedMemory};
 use crate::observe::{Arrival, Detail, Observer};
 use crate::program::SpecialKind;
 use crate::stop::{Blame, Stop, StopKind};
@@ -26,6 +26,8 @@ pub struct Cta {
     pub live: u32,
     /// Registers of a thread that each warp has asked for with `setmaxnreg`; 0 if it has not.
     pub(crate) registers: [u32; 32],
+    /// How the block has used `griddepcontrol`.
+    pub(crate) dependency: GridDependency,
     /// What `printf` printed.
     pub output: Vec<u8>,
     /// Set while the launch looks for infinite loops; records whether anything changed that another thread could notice,
@@ -45,6 +47,30 @@ pub struct Cta {
     pub(super) bulk: Vec<super::bulk::Bulk>,
     /// The waits of its warpgroups for `wgmma`.
     pub(super) warpgroups: Vec<super::Warpgroup>,
+}
+
+/// How a launch, or a block of it, has used `griddepcontrol`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GridDependency {
+    /// It has let the launches that depend on it start, before it ended.
+    pub triggered: bool,
+    /// It has waited for the launches that it depends on.
+    pub waited: bool,
+    /// A block has waited before it let others start: they start after the launches that this one depends on.
+    pub waited_first: bool,
+}
+
+impl GridDependency {
+    pub(crate) fn wait(&mut self) {
+        self.waited = true;
+        self.waited_first |= !self.triggered;
+    }
+
+    pub(crate) fn merge(&mut self, other: GridDependency) {
+        self.triggered |= other.triggered;
+        self.waited |= other.waited;
+        self.waited_first |= other.waited_first;
+    }
 }
 
 /// Where the warps of a block stop before they execute an instruction, if the run has an observer.
@@ -303,6 +329,8 @@ pub(super) struct BlockRun {
     pub(super) idle: bool,
     /// Whether it is at its breakpoint and waits for release.
     pub(super) paused: bool,
+    /// Whether its warps only poll mbarriers, or wait.
+    pub(super) polling: bool,
     /// Bytes that each warp holds in addition to its registers, and their sum.
     held: (Vec<u64>, u64),
 }
@@ -317,16 +345,23 @@ const SHORTEST_TURN: u64 = 64;
 #[derive(Default)]
 pub(super) struct Polling {
     rounds: u32,
+    /// How often in a row there were many such rounds.
+    repeats: u32,
 }
 
 impl Polling {
     /// Whether the warps have polled for so long that only copies in flight can end it.
     pub(super) fn round(&mut self, polls: bool) -> bool {
-        self.rounds = if polls { self.rounds + 1 } else { 0 };
+        if !polls {
+            *self = Polling::default();
+            return false;
+        }
+        self.rounds += 1;
         if self.rounds < 256 {
             return false;
         }
         self.rounds = 0;
+        self.repeats += 1;
         true
     }
 }
@@ -365,6 +400,7 @@ impl BlockRun {
                 barriers: [Barrier::default(); 17],
                 live: threads,
                 registers: [0; 32],
+                dependency: GridDependency::default(),
                 output: Vec::new(),
                 probed: false,
                 changed: false,
@@ -396,6 +432,7 @@ impl BlockRun {
             instructions: 0,
             idle: false,
             paused: false,
+            polling: false,
             held: (held, all),
         }
     }
@@ -488,6 +525,20 @@ impl BlockRun {
         Some(stop)
     }
 
+    /// The memory itself, as its blocks see it.
+    pub(super) fn direct<'a>(&self, heap: &'a mut Heap) -> Global<'a> {
+        heap.dependence.waited = self.dependency().waited;
+        Global::Direct(heap)
+    }
+
+    /// How it has used `griddepcontrol`.
+    pub(super) fn dependency(&self) -> GridDependency {
+        self.ctas.iter().fold(GridDependency::default(), |mut all, cta| {
+            all.merge(cta.dependency);
+            all
+        })
+    }
+
     /// The block's output, and its memory for the next block.
     pub(super) fn end(self) -> (Vec<u8>, Spare) {
         let (mut output, mut shared) = (Vec::new(), Vec::new());
@@ -536,7 +587,8 @@ impl BlockRun {
                 }
             }
             // A warp may be polling mbarriers in a loop that only copies in flight can end.
-            if (polling.round(polls) || expired)
+            let polled = polling.round(polls);
+            if (polled || expired)
                 && let Some(stop) = self.complete_tracked(
                     grid,
                     global,
@@ -551,7 +603,8 @@ impl BlockRun {
             if !moved {
                 return Progress::Stopped(Box::new(self.deadlock(grid)));
             }
-            if self.instructions - start >= allowance.turn {
+            self.polling = polling.repeats >= 2;
+            if self.polling || self.instructions - start >= allowance.turn {
                 return Progress::Expired;
             }
         }

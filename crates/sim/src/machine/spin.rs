@@ -28,6 +28,8 @@ use std::collections::BTreeSet;
 const QUIET: u64 = 1 << 16;
 /// The part of such a stretch that is spent on checking a warp: it bounds the cost for blocks that make progress after all.
 const SHARE: u64 = 256;
+/// Instructions of each warp in a check because all warps poll mbarriers.
+pub(super) const POLLING: u64 = 256;
 /// The longest loop period that is detected, in instructions of a warp.
 const LONGEST: u64 = 1 << 16;
 /// The age of the first snapshot; each later one is kept twice as long as the previous one.
@@ -430,6 +432,7 @@ impl Effect {
             | Op::WaitAll
             | Op::CopiesArrive
             | Op::Bulk(_)
+            | Op::TensorMap
             | Op::MultiplyAsync(_)
             | Op::MultiplyCommit
             | Op::MultiplyWait(_)
@@ -461,7 +464,7 @@ impl Effect {
             | Op::Return
             | Op::Event
             | Op::Sleep
-            | Op::GridDependency
+            | Op::GridDependency { .. }
             | Op::Parameter => Effect::Computes,
         }
     }
