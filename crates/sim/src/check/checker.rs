@@ -13,6 +13,7 @@ use super::global::{GlobalRace, Pages, Together};
 use super::init::Init;
 use super::lanes::Lanes;
 use super::multiply::Multiplies;
+use super::operand;
 use super::output::{self, Outputs, Stores};
 use super::proxy::Proxy;
 use super::race::SharedRace;
@@ -24,7 +25,7 @@ use super::tensor_map::Maps;
 use super::touched;
 use crate::isa::Op;
 use crate::isa::op::Fence;
-use crate::machine::{Access, AccessKind, CLUSTER_BARRIER, Row, at, lanes_of, used_pieces};
+use crate::machine::{Access, CLUSTER_BARRIER, Row, at, lanes_of, used_pieces};
 use crate::memory::Space;
 use crate::observe::{
     Arrival, AsyncCopy, BulkCopy, Exchange, Issue, MapUse, Mbarrier, Moved, MultiplyAsync, Observer,
@@ -96,7 +97,7 @@ impl Checker {
             shared: clusters.of(&context, block),
             global: GlobalRace::new(&context, together),
             copies: Copies::default(),
-            multiplies: (multiplies && !muted).then(|| Multiplies::new(context.shared)),
+            multiplies: (multiplies && !muted).then(Multiplies::default),
             proxy: ((multiplies || context.bulk) && !muted)
                 .then(|| Proxy::new(context.shared, context.block_threads())),
             maps: Maps::default(),
@@ -193,41 +194,6 @@ impl Checker {
     }
 }
 
-impl Checker {
-    /// A multiplication may read its operands from its issue until the warp has waited for it; the reads count as the warp's,
-    /// at both times.
-    fn read_operands(&mut self, multiply: &MultiplyAsync<'_>) {
-        let Checker { context, order, fences, raw_findings, race: Some(race), .. } = self else {
-            return;
-        };
-        let rank = at(self.rank);
-        let findings = raw_findings.races();
-        for pieces in multiply.pieces.chunks(32) {
-            let addresses =
-                Row(std::array::from_fn(|lane| u64::from(pieces.get(lane).copied().unwrap_or(0))));
-            let access = Access {
-                block: self.block,
-                warp: multiply.warp,
-                pc: multiply.pc,
-                space: Space::Shared,
-                kind: AccessKind::Read,
-                addresses: &addresses,
-                bytes: 16,
-                lanes: u32::MAX >> (32 - pieces.len()),
-                unchanged: 0,
-                words: &[],
-                deferred: false,
-                used: u32::MAX,
-            };
-            race.shared.with(|cluster| {
-                if let Some(window) = cluster.windows.get_mut(rank) {
-                    window.access(context, order, fences, findings, &race.copies, &access);
-                }
-            });
-        }
-    }
-}
-
 impl Observer for Checker {
     fn issue(&mut self, issue: &Issue<'_>) {
         self.values(issue);
@@ -319,11 +285,8 @@ impl Observer for Checker {
             }
         }
         if let (Some(race), false) = (race, access.deferred) {
-            let Races { shared, global, copies, multiplies, proxy, .. } = race;
+            let Races { shared, global, copies, proxy, .. } = race;
             let findings = raw_findings.races();
-            if let (Some(multiplies), Space::Shared) = (multiplies, access.space) {
-                multiplies.access(context, findings, access);
-            }
             if let (Some(proxy), Space::Shared) = (proxy, access.space) {
                 proxy.access(access);
             }
@@ -360,10 +323,10 @@ impl Observer for Checker {
         let Arrival { warp, lanes, id, expected, waits, .. } = *arrival;
         if id == CLUSTER_BARRIER {
             let op = self.context.program.op(arrival.pc);
-            if let (Some(race), false) =
-                (&mut self.race, matches!(op, Op::ClusterBarrier { relaxed: true, .. }))
-            {
-                race.shared.with(|cluster| cluster.arrive(&mut self.order, warp, lanes));
+            let relaxed = matches!(op, Op::ClusterBarrier { relaxed: true, .. });
+            if let Some(race) = &mut self.race {
+                let fences = relaxed.then_some(&self.fences);
+                race.shared.with(|cluster| cluster.arrive(&mut self.order, fences, warp, lanes));
             }
             if let Some(log) = &self.log {
                 log.arrive(self.block, arrival);
@@ -462,9 +425,6 @@ impl Observer for Checker {
             });
             race.global.copy_issued(context, order, findings, *block, copy);
             race.copies.issued(copy);
-            if let Some(multiplies) = &race.multiplies {
-                multiplies.copy_issued(context, *block, findings, copy);
-            }
         }
     }
 
@@ -491,12 +451,21 @@ impl Observer for Checker {
         if !copy.tensor {
             self.global_bulk(copy);
         }
-        let Checker { context, block, rank, order, raw_findings, race, .. } = self;
+        let Checker { context, block, rank, order, raw_findings, race, init, .. } = self;
         let Some(race) = race else { return };
+        // A store of registers has no source in memory.
+        let source = bulk::offset_in(*rank, copy.from).filter(|_| copy.from != copy.to);
+        if let (Some(from), true, false) = (source, init.is_some(), copy.tensor) {
+            let thread = (*block, copy.warp * 32 + copy.lane, copy.pc);
+            race.shared.with(|cluster| {
+                if let Some(window) = cluster.windows.get(at(*rank)) {
+                    operand::copied(context, raw_findings, window, thread, (from, copy.bytes));
+                }
+            });
+        }
         let findings = raw_findings.races();
         if let Some(proxy) = &mut race.proxy {
-            // A store of registers has no source in memory.
-            if let (Some(from), false) = (bulk::offset_in(*rank, copy.from), copy.from == copy.to) {
+            if let Some(from) = source {
                 proxy.read(context, *block, findings, copy.pc, (&[from], copy.extent));
             }
             if let Some(to) = bulk::offset_in(*rank, copy.to) {
@@ -542,23 +511,33 @@ impl Observer for Checker {
     }
 
     fn multiply_issued(&mut self, multiply: &MultiplyAsync<'_>) {
-        if let Some(race) = &mut self.race {
-            if let Some(multiplies) = &mut race.multiplies {
-                multiplies.issued(multiply);
-            }
-            if let Some(proxy) = &race.proxy {
-                let pieces = (multiply.pieces, 16);
-                proxy.read(&self.context, self.block, self.raw_findings.races(), multiply.pc, pieces);
-            }
+        let Checker { context, block, rank, order, raw_findings, race: Some(race), init, .. } = self else {
+            return;
+        };
+        if init.is_some() {
+            race.shared.with(|cluster| {
+                if let Some(window) = cluster.windows.get(at(*rank)) {
+                    operand::multiplied(context, raw_findings, window, *block, multiply);
+                }
+            });
         }
-        self.read_operands(multiply);
+        let findings = raw_findings.races();
+        if let Some(multiplies) = &mut race.multiplies {
+            multiplies.issued(multiply);
+        }
+        if let Some(proxy) = &race.proxy {
+            proxy.read(context, *block, findings, multiply.pc, (multiply.pieces, 16));
+        }
+        let place = (*block, *rank, &race.copies);
+        race.shared.with(|cluster| cluster.multiply_issued(context, order, findings, place, multiply));
     }
 
     fn multiply_done(&mut self, multiply: &MultiplyAsync<'_>) {
-        if let Some(multiplies) = self.race.as_mut().and_then(|race| race.multiplies.as_mut()) {
+        let Some(race) = &mut self.race else { return };
+        if let Some(multiplies) = &mut race.multiplies {
             multiplies.done(multiply);
         }
-        self.read_operands(multiply);
+        race.shared.with(|cluster| cluster.multiply_done(&mut self.order, self.rank, multiply.warp));
     }
 
     fn mbarrier(&mut self, mbarrier: &Mbarrier) {
@@ -568,7 +547,7 @@ impl Observer for Checker {
         if let Some(race) = &mut self.race {
             race.shared.with(|cluster| {
                 if let Some(window) = cluster.windows.get_mut(at(mbarrier.rank)) {
-                    window.mbarrier(&mut self.order, mbarrier);
+                    window.mbarrier(&self.context, (&mut self.order, &self.fences), self.block, mbarrier);
                 }
             });
             if let Some(proxy) = &mut race.proxy {

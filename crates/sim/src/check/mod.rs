@@ -25,6 +25,7 @@ mod lanes;
 mod mbarrier;
 mod mispaired;
 mod multiply;
+mod operand;
 mod output;
 mod passing;
 mod proxy;

@@ -178,11 +178,12 @@ fn wait(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let left = spec.integer(0).and_then(|left| u64::try_from(left).ok());
     let left = left.ok_or_else(|| Refusal::Malformed("the number of groups must be a constant".into()))?;
     Ok(Bound::fallible([Slot::Static], move |w, _| {
+        let waited = w.state.subwarp.wait;
         if !w.gather_warp() {
             return Ok(Flow::Wait);
         }
         member(w)?;
-        w.wait_multiplies(left)
+        w.wait_multiplies(left, waited)
     }))
 }
 

@@ -45,6 +45,8 @@ pub struct Cta {
     pub(super) stops: Stops,
     /// Bulk copies in flight; those of the cluster are in its first block.
     pub(super) bulk: Vec<super::bulk::Bulk>,
+    /// The waits of its warpgroups for `wgmma`.
+    pub(super) warpgroups: Vec<super::Warpgroup>,
 }
 
 /// How a launch, or a block of it, has used `griddepcontrol`.
@@ -329,6 +331,8 @@ pub(super) struct BlockRun {
     pub(super) paused: bool,
     /// Whether the grids that this one depends on have ended, as far as its threads can observe.
     released: bool,
+    /// Whether its warps only poll mbarriers, or wait.
+    pub(super) polling: bool,
     /// Bytes that each warp holds in addition to its registers, and their sum.
     held: (Vec<u64>, u64),
 }
@@ -338,6 +342,31 @@ const LONGEST_TURN: u64 = 65_536;
 
 /// Instructions per turn of a warp in a short turn of its block, at least.
 const SHORTEST_TURN: u64 = 64;
+
+/// Counts the rounds in which warps only poll mbarriers.
+#[derive(Default)]
+pub(super) struct Polling {
+    rounds: u32,
+    /// How often in a row there were many such rounds.
+    repeats: u32,
+}
+
+impl Polling {
+    /// Whether the warps have polled for so long that only copies in flight can end it.
+    pub(super) fn round(&mut self, polls: bool) -> bool {
+        if !polls {
+            *self = Polling::default();
+            return false;
+        }
+        self.rounds += 1;
+        if self.rounds < 256 {
+            return false;
+        }
+        self.rounds = 0;
+        self.repeats += 1;
+        true
+    }
+}
 
 /// Memory of a finished block that the next one reuses: a grid of short blocks would otherwise spend much of its time on
 /// allocating register files.
@@ -383,6 +412,7 @@ impl BlockRun {
                 completions: 0,
                 stops: Stops::Nowhere,
                 bulk: Vec::new(),
+                warpgroups: vec![super::Warpgroup::default(); at(count.div_ceil(4))],
             });
         }
         let mut warps = spare.warps;
@@ -405,6 +435,7 @@ impl BlockRun {
             idle: false,
             paused: false,
             released: false,
+            polling: false,
             held: (held, all),
         }
     }
@@ -547,8 +578,9 @@ impl BlockRun {
         let short = allowance.turn < LONGEST_TURN;
         let share = if short { (allowance.turn / warps).max(SHORTEST_TURN) } else { LONGEST_TURN };
         let heard = watch.as_deref().is_some_and(|watch| watch.detail() == Detail::Instructions);
+        let mut polling = Polling::default();
         loop {
-            let (mut moved, mut expired) = (false, false);
+            let (mut moved, mut expired, mut polls) = (false, false, true);
             for i in self.order.clone() {
                 if self.done[i] {
                     continue;
@@ -563,12 +595,14 @@ impl BlockRun {
                     Ok((turn, any)) => {
                         moved |= any;
                         expired |= turn == Turn::Expired;
+                        polls &= turn == Turn::Paused || !any;
                     }
                     Err(stop) => return Progress::Stopped(stop),
                 }
             }
             // A warp may be polling mbarriers in a loop that only copies in flight can end.
-            if expired
+            let polled = polling.round(polls);
+            if (polled || expired)
                 && let Some(stop) = self.complete_tracked(
                     grid,
                     global,
@@ -589,7 +623,8 @@ impl BlockRun {
             if !moved {
                 return Progress::Stopped(Box::new(self.deadlock(grid)));
             }
-            if self.instructions - start >= allowance.turn {
+            self.polling = polling.repeats >= 2;
+            if self.polling || self.instructions - start >= allowance.turn {
                 return Progress::Expired;
             }
         }

@@ -173,6 +173,24 @@ impl Warp<'_, '_> {
         done.into_iter().try_for_each(|bulk| self.end_bulk(bulk))
     }
 
+    /// Completes the copies that the mbarrier at this address tracks, if its state makes that necessary.
+    pub fn complete_for(
+        &mut self,
+        lane: usize,
+        address: u64,
+        necessary: impl Fn(&Mbarrier) -> bool,
+    ) -> Result<(), Flow> {
+        if self.bulk().is_empty() || self.check(Space::Shared, address, 8, false).is_err() {
+            return Ok(());
+        }
+        let word = self.read_lane(Space::Shared, lane, address, 8).unwrap_or(0);
+        if !Mbarrier::unpack(word as u64).is_ok_and(|barrier| necessary(&barrier)) {
+            return Ok(());
+        }
+        let barrier = self.in_cluster(address);
+        self.complete_bulk(|copy| copy.barrier == Some(barrier))
+    }
+
     /// Reads the sources of the copies for which `which` is true; what is written to the sources later has no effect.
     pub fn read_sources(&mut self, which: impl Fn(&BulkCopy) -> bool) -> Result<(), Flow> {
         let mut all = std::mem::take(self.bulk());

@@ -53,6 +53,11 @@ impl BlockRun {
             );
             stop.help = Some("move it out of the branch, or make whole warps take the branch".to_owned());
             labels.swap(0, i);
+        } else if let Some((i, warps)) = self.incomplete_warpgroup(&waiting) {
+            stop.kind = StopKind::Lanes;
+            stop.sentence = format!("wgmma is executed by {warps} only; all four warps of a warpgroup must execute it");
+            stop.help = Some("move it out of the branch, or make whole warpgroups take the branch".to_owned());
+            labels.swap(0, i);
         } else {
             stop.help = waiting.iter().find_map(|waiting| self.missing(grid, waiting));
             labels.extend(self.other_counts(grid, &waiting));
@@ -166,8 +171,23 @@ impl BlockRun {
                     32 * others
                 )
             }
+            Wait::Warpgroup { .. } => format!("{who} for the other warps of the warpgroup"),
             Wait::None => who,
         }
+    }
+
+    /// Warps that wait for others of their warpgroup, by index in `waiting`, and their names.
+    fn incomplete_warpgroup(&self, waiting: &[Waiting<'_>]) -> Option<(usize, String)> {
+        waiting.iter().enumerate().find_map(|(i, waiting)| {
+            let Wait::Warpgroup { count, executed: false } = waiting.wait else { return None };
+            let group = waiting.who.first()?.0.id / 4;
+            let cta = self.ctas.get(at(waiting.rank()))?;
+            let absent: Vec<u32> = cta.warpgroup(4 * group).absent(count).collect();
+            let here: Vec<String> =
+                (0..4).filter(|member| !absent.contains(member)).map(|member| (4 * group + member).to_string()).collect();
+            let warps = if here.len() == 1 { "warp" } else { "warps" };
+            Some((i, format!("{warps} {}", here.join(", "))))
+        })
     }
 
     /// Locations where the barriers completed before with a different thread count.
@@ -235,6 +255,7 @@ fn reason(warp: &WarpState, subwarp: &Subwarp) -> String {
         }
         Wait::Grids => "for the grids that this one depends on".to_owned(),
         Wait::Registers(count) => format!("for {count} registers per thread"),
+        Wait::Warpgroup { .. } => "for the other warps of the warpgroup".to_owned(),
         Wait::None => "for nothing".to_owned(),
     }
 }

@@ -10,7 +10,7 @@ use super::cluster;
 use super::footprint::Allowance;
 use super::guided::{self, Guide};
 use super::residency::Residency;
-use super::spin::{Look, Spin, Suspicion};
+use super::spin::{Look, POLLING, Spin, Suspicion};
 use super::turns::Turns;
 use crate::memory::{Earlier, Global, Heap, Memory, Overlay, Writing};
 use crate::observe::Observer;
@@ -432,7 +432,8 @@ fn run_block(
             Progress::Done => break None,
             Progress::Expired => {}
         }
-        if let Some(steps) = suspicion.is_due(run.instructions, run.progress()) {
+        let due = suspicion.is_due(run.instructions, run.progress());
+        if let Some(steps) = due.or(run.polling.then_some(POLLING)) {
             match run.look(grid, &mut global, watch.as_deref_mut(), steps) {
                 // Another block of the wave may write what the loop reads, although that is not visible here.
                 Look::Stuck(spins) if spins.iter().any(|spin| spin.global) => {}
@@ -645,7 +646,8 @@ fn run_in_turns(
             resume(&mut active);
         }
         let progress = active.iter().fold(past, |sum, (run, _)| sum.saturating_add(run.progress()));
-        let due = suspicion.is_due(outcome.instructions, progress);
+        let polling = active.iter().all(|(run, _)| run.polling);
+        let due = suspicion.is_due(outcome.instructions, progress).or(polling.then_some(POLLING));
         let Some(steps) = waiting.map(|(steps, _)| steps).or(due).filter(|_| !active.is_empty()) else {
             continue;
         };

@@ -4,7 +4,7 @@
 //! run up to their next step and stop there; then the guide chooses which of them takes its step. Instructions between two
 //! steps do not affect other threads, unless there is a race, which the checks find in any order.
 
-use super::block::{BlockRun, Spare, Stops};
+use super::block::{BlockRun, Polling, Spare, Stops};
 use super::footprint::Allowance;
 use super::grid::{
     Active, Collect, Grid, Listen, Outcome, Standing, hand_on, look_at_all, over_limit, standstill,
@@ -163,10 +163,11 @@ fn advance(
     suspicion: &mut Suspicion,
     instructions: &mut u64,
 ) -> Option<Box<Stop>> {
+    let mut polling = Polling::default();
     loop {
         let mut moved = false;
         for (run, watch) in active.iter_mut() {
-            let mut expired = false;
+            let (mut expired, mut polls) = (false, true);
             for i in run.order.clone() {
                 if run.done[i] || run.warps[i].stands {
                     continue;
@@ -191,10 +192,11 @@ fn advance(
                     Ok((turn, any)) => {
                         moved |= any;
                         expired |= turn == Turn::Expired;
+                        polls &= turn == Turn::Paused || !any;
                     }
                 }
             }
-            if expired {
+            if polling.round(polls) || expired {
                 let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
                 if let Some(stop) = run.complete_tracked(grid, &mut run.direct(heap), watch) {
                     return Some(stop);

@@ -49,7 +49,7 @@ pub use guided::{Guide, Next, Ready};
 #[doc(hidden)]
 pub use mbarrier::{MAX_COUNT, Mbarrier};
 #[doc(hidden)]
-pub use multiply::{Multiplies, PendingMultiply};
+pub use multiply::{Multiplies, PendingMultiply, Warpgroup};
 #[doc(hidden)]
 pub use registers::{LANES, Lane, Registers, Row, Scalar, at};
 #[doc(hidden)]

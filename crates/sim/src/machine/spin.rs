@@ -28,6 +28,8 @@ use std::collections::BTreeSet;
 const QUIET: u64 = 1 << 16;
 /// The part of such a stretch that is spent on checking a warp: it bounds the cost for blocks that make progress after all.
 const SHARE: u64 = 256;
+/// Instructions of each warp in a check because all warps poll mbarriers.
+pub(super) const POLLING: u64 = 256;
 /// The longest loop period that is detected, in instructions of a warp.
 const LONGEST: u64 = 1 << 16;
 /// The age of the first snapshot; each later one is kept twice as long as the previous one.
@@ -273,7 +275,7 @@ impl BlockRun {
                     self.paused = true;
                     return Look::Moves;
                 }
-                Turn::Expired => {}
+                Turn::Expired | Turn::Paused => {}
             }
             let effect = Effect::of(grid, warp.pc);
             if warp.cta.changed || warp.state.exited != exited || effect == Effect::Unknown {

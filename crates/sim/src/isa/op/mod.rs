@@ -498,6 +498,10 @@ pub struct Mbarrier {
     pub action: MbarrierOp,
     /// The state space.
     pub space: Space,
+    /// Whether it orders no other accesses.
+    pub relaxed: bool,
+    /// Whether it names the scope of the block.
+    pub narrow: bool,
 }
 
 /// What an instruction does to an mbarrier.

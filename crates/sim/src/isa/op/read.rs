@@ -86,7 +86,12 @@ impl Op {
             "cp" if read.has("bulk") => Op::Bulk(read.bulk()?),
             "cp" => read.copy()?,
             "tensormap" => Op::TensorMap,
-            "mbarrier" => Op::Mbarrier(Mbarrier { action: read.mbarrier()?, space: read.space() }),
+            "mbarrier" => Op::Mbarrier(Mbarrier {
+                action: read.mbarrier()?,
+                space: read.space(),
+                relaxed: read.has("relaxed"),
+                narrow: read.has("cta"),
+            }),
             "fence" | "membar" => Op::Fence(read.fence(opcode)),
             "bar" if read.has("warp") => Op::WarpSync { everyone: read.everyone() },
             "barrier" if read.has("cluster") => Op::ClusterBarrier {
