@@ -4,7 +4,6 @@
 #![expect(
     clippy::as_conversions,
     clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
     clippy::cast_possible_wrap,
     reason = "lane numbers are below 32, coordinates are the bits of signed numbers"
 )]

@@ -114,10 +114,18 @@ impl TensorMap {
         out.put(&[mode, self.data_type.number(), u8::try_from(self.rank).unwrap_or(u8::MAX)]);
         out.put(&[self.interleave.number(), self.swizzle.number(), self.promotion, self.fill.number(), 0]);
         out.number::<8>(self.address);
-        self.dims.iter().for_each(|dim| out.number::<5>(*dim));
-        self.strides.iter().for_each(|stride| out.number::<8>(*stride));
-        sizes.iter().for_each(|size| out.number::<2>(u64::from(*size)));
-        self.element_strides.iter().for_each(|stride| out.number::<1>(u64::from(*stride)));
+        for dim in &self.dims {
+            out.number::<5>(*dim);
+        }
+        for stride in &self.strides {
+            out.number::<8>(*stride);
+        }
+        for size in &sizes {
+            out.number::<2>(u64::from(*size));
+        }
+        for stride in &self.element_strides {
+            out.number::<1>(u64::from(*stride));
+        }
         for corner in columns.lower.iter().chain(&columns.upper) {
             out.put(&i16::try_from(*corner).unwrap_or(i16::MIN).to_le_bytes());
         }

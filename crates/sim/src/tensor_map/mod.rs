@@ -274,7 +274,7 @@ impl Swizzle {
         let pieces = span / self.atom();
         let flipped =
             if self == Swizzle::Bytes128Atom32Flip8 { address ^ (address >> 4 & 8) } else { address };
-        flipped ^ (address >> 7 & (pieces - 1)) * self.atom()
+        flipped ^ ((address >> 7 & (pieces - 1)) * self.atom())
     }
 
     /// Bytes that stay together.

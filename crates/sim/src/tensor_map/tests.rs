@@ -2,6 +2,9 @@
 
 use super::{Columns, DataType, Fill, Interleave, Mode, Swizzle, TensorMap, Unreadable};
 
+/// Makes a map invalid.
+type Change = fn(&mut TensorMap);
+
 fn valid() -> TensorMap {
     TensorMap::tiled(DataType::Float16, 0x7f00_0000_0040, &[64, 32, 8], &[32, 8, 2])
 }
@@ -18,7 +21,6 @@ fn im2col() -> TensorMap {
 #[test]
 fn every_rule_names_its_argument() {
     assert!(valid().encode().is_ok() && im2col().encode().is_ok());
-    type Change = fn(&mut TensorMap);
     let sized = |i: usize, size: u32| {
         let mut map = valid();
         if let Mode::Tiled { sizes } = &mut map.mode {

@@ -194,8 +194,9 @@ fn check_load(map: &TensorMap, data: &[u8], coordinates: &[i32], base: usize) {
 
 #[test]
 fn boxes_of_every_rank_and_type() {
-    let data = pattern(200_000);
     use DataType::{Bfloat16, Float16, Float32, Float64, Int32, Int64, Uint8, Uint16, Uint32, Uint64};
+
+    let data = pattern(200_000);
     for data_type in [Uint8, Uint16, Uint32, Int32, Uint64, Int64, Float16, Float32, Float64, Bfloat16] {
         let map = TensorMap::tiled(data_type, 0, &[160, 9], &[32, 4]);
         check_load(&map, &data, &[16, 3], 0);
@@ -503,10 +504,11 @@ fn stores_without_offsets() {
 
 #[test]
 fn reductions_of_every_operator() {
+    use DataType::{Bfloat16, Float16, Float32, Int32, Int64, Uint32, Uint64};
+
     let one = |data_type: DataType, value: u64| {
         value.to_le_bytes()[..usize::try_from(data_type.bits() / 8).unwrap()].to_vec()
     };
-    use DataType::{Bfloat16, Float16, Float32, Int32, Int64, Uint32, Uint64};
     let cases: [(&str, DataType, u64, u64, u64); 18] = [
         ("add", Uint32, 3, 0xffff_ffff, 2),
         ("add", Int32, 3, 4, 7),
