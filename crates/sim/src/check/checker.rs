@@ -147,7 +147,7 @@ impl Checker {
         }
         if let Some(race) = &mut self.race {
             let findings = self.raw_findings.races();
-            race.global.bulk(&self.context, &mut self.order, findings, self.block, copy);
+            race.global.bulk(&self.context, &self.order, findings, self.block, copy);
         }
     }
 
