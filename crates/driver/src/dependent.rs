@@ -209,9 +209,13 @@ impl Dependents {
     pub fn knowledge(&self, started: &Started) -> Option<Knowledge> {
         let (primaries, known) = self.overlapped(started)?;
         let mut start = Seen::of(&primaries.base);
-        known.iter().for_each(|known| start.join(&known.released));
+        for known in &known {
+            start.join(&known.released);
+        }
         let mut waited = start.clone();
-        known.iter().for_each(|known| waited.join(&known.complete));
+        for known in &known {
+            waited.join(&known.complete);
+        }
         Some(Knowledge { start, waited })
     }
 

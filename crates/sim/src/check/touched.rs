@@ -70,7 +70,7 @@ const MOST_PLACES: usize = 4;
 /// The accesses of a block, or of all blocks so far.
 #[derive(Debug, Default)]
 pub(crate) struct Pages {
-    pages: BTreeMap<u64, Box<Page>>,
+    by_number: BTreeMap<u64, Box<Page>>,
     incomplete: bool,
     /// Whether instructions are recorded.
     places: bool,
@@ -114,11 +114,11 @@ impl Pages {
             if stop <= from {
                 return;
             }
-            if self.pages.len() >= MOST_PAGES && !self.pages.contains_key(&key) {
+            if self.by_number.len() >= MOST_PAGES && !self.by_number.contains_key(&key) {
                 self.incomplete = true;
                 return;
             }
-            let page = self.pages.entry(key).or_default();
+            let page = self.by_number.entry(key).or_default();
             let mut place = self.places.then(|| page.place(kind, pc)).flatten();
             for byte in from % PAGE..=(stop - 1) % PAGE {
                 let word = usize::try_from(byte / 64).unwrap_or(0);
@@ -134,12 +134,12 @@ impl Pages {
     /// Adds the accesses of another block.
     pub(crate) fn merge(&mut self, other: Pages) {
         self.incomplete |= other.incomplete;
-        for (key, page) in other.pages {
-            if self.pages.len() >= MOST_PAGES && !self.pages.contains_key(&key) {
+        for (key, page) in other.by_number {
+            if self.by_number.len() >= MOST_PAGES && !self.by_number.contains_key(&key) {
                 self.incomplete = true;
                 continue;
             }
-            let mine = self.pages.entry(key).or_default();
+            let mine = self.by_number.entry(key).or_default();
             for (mine, other) in mine.bits.as_flattened_mut().iter_mut().zip(page.bits.as_flattened()) {
                 *mine |= other;
             }
@@ -158,7 +158,7 @@ impl Pages {
         for (kind, ranges) in
             [&mut touched.read, &mut touched.written, &mut touched.strong].into_iter().enumerate()
         {
-            for (key, page) in &self.pages {
+            for (key, page) in &self.by_number {
                 for (word, bits) in (0u64..).zip(page.bits[kind]) {
                     add(ranges, key * PAGE + word * 64, bits);
                 }
@@ -169,7 +169,7 @@ impl Pages {
                 }
             }
         }
-        for (key, page) in &self.pages {
+        for (key, page) in &self.by_number {
             for (kind, pc, bits) in &page.places {
                 let mut ranges = Vec::new();
                 for (word, bits) in (0u64..).zip(*bits) {

@@ -614,7 +614,7 @@ impl BlockRun {
             if self.done.iter().all(|done| *done) {
                 return Progress::Done;
             }
-            // The grids before this one end as late as possible: when no thread can go on without them, or one may wait for that.
+            // The grids before this one end as late as possible: when no thread can continue without them, or one may wait for that.
             if (expired || !moved) && self.awaits_grids() {
                 self.released = true;
                 global.waited();

@@ -115,7 +115,9 @@ pub(super) fn run(
             break;
         }
     }
-    active.iter().for_each(|(run, _)| outcome.dependency.merge(run.dependency()));
+    for (run, _) in &active {
+        outcome.dependency.merge(run.dependency());
+    }
     let ended = active.into_iter().map(|(run, watch)| (run.number, (run.end().0, watch)));
     let mut ended: BTreeMap<_, _> = ended.collect();
     hand_on(&mut ended, u32::MAX, &mut outcome.output, collect);

@@ -31,7 +31,7 @@ fn threads_arrive_and_test() {
     let arrive = Mbarriers { arrivals: 128, ..none };
     assert_eq!(on_line(&counters, 4).mbarriers, arrive);
     assert_eq!(on_line(&counters, 5).mbarriers, Mbarriers { phases: 4, ..arrive });
-    // The phase with parity 1 is over, and the current one has parity 0 again.
+    // The phase with parity 1 has ended, and the current one has parity 0 again.
     assert_eq!(on_line(&counters, 7).mbarriers, Mbarriers { tests: 128, ..none });
     assert_eq!(on_line(&counters, 8).mbarriers, Mbarriers { tests: 128, unfinished: 128, ..none });
     let flat = counters.totals.flat();
