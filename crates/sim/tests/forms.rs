@@ -3,7 +3,6 @@
 //! `vectors/forms.txt` has three lists of instructions: those that must be executed, those that ptxas accepts and that must stop as
 //! unsupported with a reason, and those of later architectures, which must be refused. The tests of `warpproof` (`compilers`)
 //! assemble the lists with ptxas.
-#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use warpproof_sim::{Blame, Device, Stop, isa};
 

@@ -12,7 +12,6 @@ use super::lanes::together;
 use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
 use crate::machine::{BarrierReduction, Flow, Row, Type, Wait, Warp, Width, at, lanes_of};
-use crate::stop::{Blame, StopKind};
 
 /// An entry of this family.
 macro_rules! op {
