@@ -41,12 +41,12 @@ pub(in crate::isa) const DEFINITIONS: &[Definition] = &[
     // Both operands of a byte: also on the Blackwell of data centers, as without `.kind`.
     op!(
         "mma.sync{.aligned}.m16n8k32.row.col.kind::f8f6f4.f32.atype.btype.f32 d, a, b, c; .atype = .e4m3 .e5m2; .btype = .e4m3 .e5m2",
-        (8, 7, 100),
+        (8, 6, 100),
         fp8
     ),
     op!(
         "mma.sync{.aligned}.m16n8k32.row.col.kind::f8f6f4.f16.atype.btype.f16 d, a, b, c; .atype = .e4m3 .e5m2; .btype = .e4m3 .e5m2",
-        (8, 7, 100),
+        (8, 6, 100),
         fp8
     ),
     op!(
