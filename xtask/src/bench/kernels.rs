@@ -56,6 +56,7 @@ impl Mode {
 
 /// What to measure.
 #[derive(clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of the command line")]
 pub(crate) struct Asked {
     /// Only kernels whose name contains this
     filter: Option<String>,

@@ -21,7 +21,7 @@ const FUNCTIONS: usize = 12;
 pub(super) const PARTS: &[(&str, &[&str])] = &[
     ("arithmetic", &["num/", "simd.rs"]),
     ("memory accesses", &["machine/access.rs", "memory/"]),
-    ("shadow of global memory", &["check/global.rs"]),
+    ("shadow of global memory", &["check/global"]),
     (
         "shadow of shared memory, order",
         &[

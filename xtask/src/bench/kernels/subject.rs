@@ -202,7 +202,7 @@ fn eighths(count: u32, seed: u32) -> Vec<f32> {
     words(count, seed).map(|word| (f32::from(u8::try_from(word >> 28).unwrap_or(0)) - 8.0) / 8.0).collect()
 }
 
-/// A product of square matrices, with `bytes` in memory for an element of its operands.
+/// A product of square matrices; operands are f16 (`half`) or f32.
 fn product(
     (file, name): (&str, &str),
     side: u32,
