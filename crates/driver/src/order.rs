@@ -492,7 +492,9 @@ fn dependent_race(
     let Dependence { waited, triggered, lines } = dependence;
     let (one, two) = (&first.0, &second.0);
     let reason = if *waited {
-        format!("its griddepcontrol.wait does not wait for {one}: the launch between them has not waited for it")
+        format!(
+            "its griddepcontrol.wait does not wait for {one}: the launch between them has not waited for it"
+        )
     } else {
         format!("it has not executed griddepcontrol.wait, so {one} may still run")
     };

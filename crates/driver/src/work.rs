@@ -436,17 +436,14 @@ impl Driver {
         }
         let overlaps = self.overlaps(target.device);
         let dependents = &self.order.dependents;
-        let dependent =
-            if dependents.knowledge(started).is_some() { Dependent::Yes } else { Dependent::No };
+        let dependent = if dependents.knowledge(started).is_some() { Dependent::Yes } else { Dependent::No };
         let hidden = dependents.hidden(started).unwrap_or_default();
         launch = launch.keep_earlier(overlaps).hide(hidden.before_wait, hidden.after_wait);
         let settings = &self.settings;
         let checks = (!settings.checks.is_empty()).then(|| CheckSettings {
             checks: settings.checks.clone(),
             buffers: self.roles(),
-            touched: self.compares_streams()
-                || self.has_host_memory()
-                || overlaps && self.compares_copies(),
+            touched: self.compares_streams() || self.has_host_memory() || overlaps && self.compares_copies(),
             overlap: (overlaps && self.compares_copies()).then_some(dependent),
             ..CheckSettings::default()
         });

@@ -126,9 +126,8 @@ impl BulkCopy {
     /// The copies that the rows of a tensor copy are, as if each were one of its own.
     pub fn rows<'a>(&'a self, rows: &'a [(u64, u32)]) -> impl Iterator<Item = BulkCopy> + 'a {
         rows.iter().map(|(address, bytes)| {
-            let place = |(space, known): (Space, u64)| {
-                (space, if space == Space::Global { *address } else { known })
-            };
+            let place =
+                |(space, known): (Space, u64)| (space, if space == Space::Global { *address } else { known });
             BulkCopy { from: place(self.from), to: place(self.to), bytes: *bytes, extent: *bytes, ..*self }
         })
     }

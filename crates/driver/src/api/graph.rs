@@ -5,8 +5,8 @@ use std::ffi::c_char;
 use super::launch::arguments;
 use super::{In, Out, copy, driver, handle, number, settle};
 use crate::abi::{Answer, Copy3d, Error, Handle, HostNode, KernelNode, KernelNodeV2, SetNode};
-use crate::memory::Memset;
 use crate::dependent::Programmatic;
+use crate::memory::Memset;
 use crate::work::{HostCall, LaunchCall, Work};
 
 /// Converts kernel node parameters into a launch.

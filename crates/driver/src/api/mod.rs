@@ -64,8 +64,8 @@ pub use node::*;
 pub use pointer::{In, Out};
 pub use pool::*;
 pub use stream::*;
-pub use tensor_map::*;
 use symbols::SYMBOLS;
+pub use tensor_map::*;
 
 use std::cell::Cell;
 use std::ffi::c_void;

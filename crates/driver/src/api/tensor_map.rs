@@ -34,7 +34,12 @@ fn invalid(argument: &str, reason: impl Into<String>) -> Invalid {
 }
 
 /// The first values of an array, the rest like `rest`.
-fn list<T: Copy, const N: usize>(name: &str, values: In<T>, count: usize, rest: T) -> Result<[T; N], Invalid> {
+fn list<T: Copy, const N: usize>(
+    name: &str,
+    values: In<T>,
+    count: usize,
+    rest: T,
+) -> Result<[T; N], Invalid> {
     if values.is_null() && count > 0 {
         return Err(invalid(name, "is a null pointer"));
     }
@@ -72,21 +77,29 @@ impl Common {
 }
 
 /// Writes the map, or reports the argument that is wrong. `since` is the first compute capability with the function.
-fn encode(name: &str, since: u32, place: Out<Bytes>, map: impl FnOnce() -> Result<TensorMap, Invalid>) -> Answer {
+fn encode(
+    name: &str,
+    since: u32,
+    place: Out<Bytes>,
+    map: impl FnOnce() -> Result<TensorMap, Invalid>,
+) -> Answer {
     let mut driver = driver();
     let (device, _) = driver.current()?;
     let sm = driver.devices[device].sm();
     let encoded = if sm < since {
         let wanted = format!("{}.{}", since / 10, since % 10);
-        Err(invalid(name, format!("needs a device of compute capability {wanted}, found {}.{}", sm / 10, sm % 10)))
+        Err(invalid(
+            name,
+            format!("needs a device of compute capability {wanted}, found {}.{}", sm / 10, sm % 10),
+        ))
     } else if place.is_null() {
         Err(invalid("tensorMap", "is a null pointer"))
     } else if !place.number().is_multiple_of(64) {
         Err(invalid("tensorMap", format!("must be at a multiple of 64, found {:#x}", place.number())))
     } else {
         map().and_then(|map| {
-            let packed = sm < 100
-                && (map.data_type.is_packed() || map.swizzle.number() > Swizzle::Bytes128.number());
+            let packed =
+                sm < 100 && (map.data_type.is_packed() || map.swizzle.number() > Swizzle::Bytes128.number());
             if packed {
                 let argument = if map.data_type.is_packed() { "tensorDataType" } else { "swizzle" };
                 return Err(invalid(argument, "needs a device of compute capability 10.0"));

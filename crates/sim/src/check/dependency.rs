@@ -92,7 +92,10 @@ impl Phases {
         let others = others.unwrap_or_default();
         let follows = |lane: &usize| {
             let me = Who::new(warp, *lane);
-            self.waits.iter().chain(&others).any(|(block, who, time)| order.before_any(*block, *who, *time, me))
+            self.waits
+                .iter()
+                .chain(&others)
+                .any(|(block, who, time)| order.before_any(*block, *who, *time, me))
         };
         let informed = lanes_of(missing).filter(follows).fold(0u32, |mask, lane| mask | 1 << lane);
         *self.informed(warp) |= informed;

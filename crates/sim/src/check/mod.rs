@@ -210,8 +210,7 @@ impl Device {
         let common_stores = talk.then(|| Arc::new(Mutex::new(stores.clone())));
         let mut raw_findings = RawFindings::default();
         let mut shadow = 0;
-        let mut touched =
-            settings.touched.then(|| touched::Pages::with_places(settings.overlap.is_some()));
+        let mut touched = settings.touched.then(|| touched::Pages::with_places(settings.overlap.is_some()));
         let waits = talk.then(Waits::default);
         let mut phases = settings.overlap.map(|dependent| Phases::new(dependent == Dependent::Yes, None));
         let listen = |block| -> Option<Box<dyn Observer>> {
@@ -221,8 +220,10 @@ impl Device {
             };
             let mut checker = Checker::new(context.clone(), block, together.clone(), stores, &clusters);
             checker.log.clone_from(&log);
-            checker.phases =
-                context.settings.overlap.map(|dependent| Phases::new(dependent == Dependent::Yes, waits.clone()));
+            checker.phases = context
+                .settings
+                .overlap
+                .map(|dependent| Phases::new(dependent == Dependent::Yes, waits.clone()));
             Some(Box::new(checker))
         };
         let mut collect = |listener: Box<dyn Observer>| {

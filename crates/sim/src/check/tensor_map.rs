@@ -70,7 +70,9 @@ fn report(raw_findings: &mut RawFindings, block: u32, (change, pc, thread): (&Ch
     raw_findings.add((Class::TensorMap, change.pc, pc, 0), Severity::Error, || Raw {
         class: Class::TensorMap,
         severity: Severity::Error,
-        sentence: format!("a copy uses a tensor map that the kernel has changed, without {missing} in between"),
+        sentence: format!(
+            "a copy uses a tensor map that the kernel has changed, without {missing} in between"
+        ),
         spots: vec![
             Spot { label: "the copy".to_owned(), pc, thread: Some((block, thread)) },
             Spot {

@@ -248,6 +248,9 @@ mod tests {
         assert!(!touched.incomplete);
         assert_eq!(touched.place(Kind::Written, &(1090..1102)), Some(7));
         assert_eq!(touched.place(Kind::Written, &(1101..1102)), Some(8));
-        assert_eq!((touched.place(Kind::Read, &(0..4)), touched.place(Kind::Strong, &(0..4))), (Some(9), None));
+        assert_eq!(
+            (touched.place(Kind::Read, &(0..4)), touched.place(Kind::Strong, &(0..4))),
+            (Some(9), None)
+        );
     }
 }

@@ -77,7 +77,11 @@ fn shapes(text: &str, position: usize, spelling: &[&str]) -> Vec<Shape> {
         "im2colOffsets" => vec![Shape::Vector(vec![Shape::Register(16); tensor_rank(spelling) - 2])],
         "ctaMask" => vec![Shape::Register(16)],
         "ord" => vec![Shape::Integer(0)],
-        "new_val" if ["elemtype", "interleave_layout", "swizzle_mode", "fill_mode"].iter().any(|f| spelling.contains(f)) => {
+        "new_val"
+            if ["elemtype", "interleave_layout", "swizzle_mode", "fill_mode"]
+                .iter()
+                .any(|f| spelling.contains(f)) =>
+        {
             vec![Shape::Integer(0)]
         }
         _ if text.starts_with('[') && text.contains(',') => {

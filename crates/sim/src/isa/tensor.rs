@@ -111,7 +111,10 @@ pub(super) const DEFINITIONS: &[Definition] = &[
 
 /// The number of coordinates that a form has.
 fn dimensions(spec: &Spec<'_>) -> usize {
-    spec.get("dim").and_then(|dim| dim.chars().next()).and_then(|digit| digit.to_digit(10)).map_or(1, |n| n as usize)
+    spec.get("dim")
+        .and_then(|dim| dim.chars().next())
+        .and_then(|digit| digit.to_digit(10))
+        .map_or(1, |n| n as usize)
 }
 
 /// The operand with the map and the coordinates.
@@ -128,7 +131,8 @@ fn offsets_slot(spec: &Spec<'_>) -> Slot {
 fn read_map(w: &mut Warp<'_, '_>, lane: usize, address: u64, space: Space) -> Result<TensorMap, Flow> {
     let (space, place) = if space == Space::Generic { Space::resolve(address) } else { (space, address) };
     if !place.is_multiple_of(64) {
-        let sentence = format!("{} address {place:#x} of a tensor map, which is not a multiple of 64", space.name());
+        let sentence =
+            format!("{} address {place:#x} of a tensor map, which is not a multiple of 64", space.name());
         return Err(w.halt_lane(Blame::Kernel, StopKind::TensorMap, lane as u32, sentence));
     }
     let bytes = read_bytes(w, lane, space, place)?;
@@ -359,12 +363,7 @@ fn prefetch(spec: &Spec<'_>) -> Result<Bound, Refusal> {
 }
 
 /// The place of a map that an instruction changes.
-fn writable(
-    w: &mut Warp<'_, '_>,
-    lane: usize,
-    address: u64,
-    space: Space,
-) -> Result<(Space, u64), Flow> {
+fn writable(w: &mut Warp<'_, '_>, lane: usize, address: u64, space: Space) -> Result<(Space, u64), Flow> {
     let (space, place) = if space == Space::Generic { Space::resolve(address) } else { (space, address) };
     if matches!(space, Space::Global | Space::Shared) {
         return Ok((space, place));
@@ -425,7 +424,9 @@ fn replace(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     };
     let constant = matches!(field, "elemtype" | "interleave_layout" | "swizzle_mode" | "fill_mode");
     if ordered && ordinal.is_none() {
-        return Err(Refusal::Malformed("the ordinal of tensormap.replace must be a constant from 0 to 4".into()));
+        return Err(Refusal::Malformed(
+            "the ordinal of tensormap.replace must be a constant from 0 to 4".into(),
+        ));
     }
     if constant && !matches!(spec.operands.get(1), Some(Shape::Integer(_))) {
         return Err(Refusal::Malformed("the new value of this field must be a constant".into()));

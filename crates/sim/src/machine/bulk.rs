@@ -14,10 +14,10 @@
 use super::block::Cta;
 use super::{AccessKind, Flow, Mbarrier, Type, Warp, cluster_address};
 use crate::memory::{Fault, FaultKind, Space};
+use crate::num::Rounding;
+use crate::num::fp8::cvt_tf32_f32;
 use crate::observe::BulkCopy;
 use crate::schedule::CopyTiming;
-use crate::num::fp8::cvt_tf32_f32;
-use crate::num::Rounding;
 use crate::stop::{Blame, StopKind};
 use crate::tensor_map::{Plan, TensorMap};
 use std::sync::Arc;
@@ -298,7 +298,13 @@ impl Warp<'_, '_> {
     }
 
     /// Reads bytes for a tensor copy.
-    fn read_piece(&mut self, copy: &BulkCopy, space: Space, address: u64, out: &mut [u8]) -> Result<(), Flow> {
+    fn read_piece(
+        &mut self,
+        copy: &BulkCopy,
+        space: Space,
+        address: u64,
+        out: &mut [u8],
+    ) -> Result<(), Flow> {
         let mut done = 0;
         while done < out.len() {
             let at = address + done as u64;

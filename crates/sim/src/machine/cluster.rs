@@ -11,8 +11,8 @@ use super::guided::Guide;
 use super::{Access, AccessKind, Grid, LANES, Outcome, Row, Wait, Warp, at, lanes_of};
 use crate::memory::{Fault, FaultKind, Memory, SharedMemory, Space};
 use crate::observe::{
-    Arrival, AsyncCopy, BulkCopy, Detail, Exchange, Guarded, Issue, MapUse, Mbarrier, Moved, MultiplyAsync, Observer,
-    SharedAccess, Stretch,
+    Arrival, AsyncCopy, BulkCopy, Detail, Exchange, Guarded, Issue, MapUse, Mbarrier, Moved, MultiplyAsync,
+    Observer, SharedAccess, Stretch,
 };
 use crate::schedule::Blocks;
 use crate::stop::{Blame, StopKind};

@@ -198,7 +198,8 @@ impl Overlay {
             let (offset, bytes) = (in_page(address), at(operation.ty.bytes()));
             let mask = ((1u64 << bytes) - 1) << (offset % 64);
             let Some(&place) = self.index.get(&(address >> PAGE_SHIFT)) else { continue };
-            let Some(page) = self.pages.get_mut(place).filter(|page| page.dirty[offset / 64] & mask == 0) else {
+            let Some(page) = self.pages.get_mut(place).filter(|page| page.dirty[offset / 64] & mask == 0)
+            else {
                 continue;
             };
             if let Some(cell) = page.data.get_mut(offset..offset + bytes) {
@@ -274,7 +275,9 @@ impl Overlay {
                     let first = at(rest.trailing_zeros());
                     let length = at((rest >> first).trailing_ones());
                     let target = heap.bytes_mut(allocation, start + first..start + first + length);
-                    if let Some(stored) = page.data.get(word * 64 + first..).and_then(|data| data.get(..target.len())) {
+                    if let Some(stored) =
+                        page.data.get(word * 64 + first..).and_then(|data| data.get(..target.len()))
+                    {
                         target.copy_from_slice(stored);
                     }
                     rest = if first + length >= 64 { 0 } else { rest & (u64::MAX << (first + length)) };

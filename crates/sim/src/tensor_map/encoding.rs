@@ -42,7 +42,9 @@ impl std::error::Error for Unreadable {}
 
 /// FNV-1a.
 fn checksum(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 /// Writes fields one after the other.
@@ -103,7 +105,9 @@ impl TensorMap {
         out.put(&MARK);
         out.put(&[VERSION]);
         let (mode, columns, sizes) = match self.mode {
-            Mode::Tiled { sizes } => (0, Columns { lower: [0; 3], upper: [0; 3], channels: 0, pixels: 0 }, sizes),
+            Mode::Tiled { sizes } => {
+                (0, Columns { lower: [0; 3], upper: [0; 3], channels: 0, pixels: 0 }, sizes)
+            }
             Mode::Im2col(columns) => (1, columns, [0; super::RANK]),
             Mode::Im2colWide { columns, w128 } => (2 + u8::from(w128), columns, [0; super::RANK]),
         };

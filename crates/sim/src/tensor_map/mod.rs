@@ -272,7 +272,8 @@ impl Swizzle {
     pub fn apply(self, address: u32) -> u32 {
         let Some(span) = self.span() else { return address };
         let pieces = span / self.atom();
-        let flipped = if self == Swizzle::Bytes128Atom32Flip8 { address ^ (address >> 4 & 8) } else { address };
+        let flipped =
+            if self == Swizzle::Bytes128Atom32Flip8 { address ^ (address >> 4 & 8) } else { address };
         flipped ^ (address >> 7 & (pieces - 1)) * self.atom()
     }
 

@@ -112,7 +112,10 @@ impl TensorMap {
         }
         let rank = self.dimensions();
         if coordinates.len() != rank {
-            return wrong(format!("a copy with {} coordinates, but the tensor map has rank {rank}", coordinates.len()));
+            return wrong(format!(
+                "a copy with {} coordinates, but the tensor map has rank {rank}",
+                coordinates.len()
+            ));
         }
         if matches!(self.data_type, DataType::Packed4Align16 | DataType::Packed6Align16) {
             return Err(PlanError::Unsupported("a tensor map of 4-bit or 6-bit elements with gaps"));
@@ -125,17 +128,22 @@ impl TensorMap {
         }
         match (&self.mode, offsets) {
             (Mode::Tiled { sizes }, None) => self.tiles(coordinates, sizes, room),
-            (Mode::Im2col(columns), Some(offsets)) => self.columns(coordinates, columns, offsets, store, room),
+            (Mode::Im2col(columns), Some(offsets)) => {
+                self.columns(coordinates, columns, offsets, store, room)
+            }
             (Mode::Tiled { .. }, Some(_)) => wrong("an im2col copy with a tensor map for tiles"),
             (Mode::Im2col(_), None) => wrong("a copy of a tile with a tensor map for im2col"),
-            (Mode::Im2colWide { .. }, _) => Err(PlanError::Unsupported("im2col wide mode, which needs sm_100")),
+            (Mode::Im2colWide { .. }, _) => {
+                Err(PlanError::Unsupported("im2col wide mode, which needs sm_100"))
+            }
         }
     }
 
     fn tiles(&self, coordinates: &[i32], sizes: &[u32; RANK], room: u32) -> Result<Plan, PlanError> {
         let rank = self.dimensions();
         let axis = |i: usize| {
-            let step = if i == 0 && self.interleave == Interleave::None { 1 } else { self.element_strides[i] };
+            let step =
+                if i == 0 && self.interleave == Interleave::None { 1 } else { self.element_strides[i] };
             Axis {
                 start: i64::from(coordinates[i]),
                 count: sizes[i].div_ceil(step),
@@ -220,7 +228,8 @@ impl TensorMap {
                     break;
                 }
                 *position += i64::from(self.element_strides[i + 1]);
-                let last = i64::try_from(self.dims[i + 1]).unwrap_or(i64::MAX) - 1 + i64::from(columns.upper[i]);
+                let last =
+                    i64::try_from(self.dims[i + 1]).unwrap_or(i64::MAX) - 1 + i64::from(columns.upper[i]);
                 if *position <= last {
                     break;
                 }

@@ -57,7 +57,10 @@ impl TensorMap {
             return wrong("tensorRank", format!("must be from {least} to {most}, found {}", self.rank));
         }
         if self.interleave != Interleave::None && self.rank < 3 {
-            return wrong("tensorRank", format!("must be at least 3 if interleave is not NONE, found {}", self.rank));
+            return wrong(
+                "tensorRank",
+                format!("must be at least 3 if interleave is not NONE, found {}", self.rank),
+            );
         }
         self.check_memory()?;
         for (i, stride) in self.element_strides.iter().enumerate().take(self.dimensions()) {
@@ -77,7 +80,10 @@ impl TensorMap {
     fn check_memory(&self) -> Result<(), Invalid> {
         let align = if self.interleave == Interleave::Bytes32 || self.is_padded() { 32 } else { 16 };
         if !self.address.is_multiple_of(align) {
-            return wrong("globalAddress", format!("must be a multiple of {align}, found {:#x}", self.address));
+            return wrong(
+                "globalAddress",
+                format!("must be a multiple of {align}, found {:#x}", self.address),
+            );
         }
         for (i, dim) in self.used_dims().iter().enumerate() {
             if !(1..=MOST_DIM).contains(dim) {
@@ -98,7 +104,10 @@ impl TensorMap {
         }
         for (i, stride) in self.strides.iter().enumerate().take(self.dimensions().saturating_sub(1)) {
             if !stride.is_multiple_of(align) {
-                return wrong(index("globalStrides", i), format!("must be a multiple of {align}, found {stride}"));
+                return wrong(
+                    index("globalStrides", i),
+                    format!("must be a multiple of {align}, found {stride}"),
+                );
             }
             if *stride >= MOST_STRIDE {
                 return wrong(index("globalStrides", i), format!("must be less than 2^40, found {stride}"));
@@ -150,7 +159,10 @@ impl TensorMap {
         }
         if self.is_padded() && columns.channels != 128 {
             let type_name = self.data_type.name();
-            return wrong("channelsPerPixel", format!("must be 128 for {type_name}, found {}", columns.channels));
+            return wrong(
+                "channelsPerPixel",
+                format!("must be 128 for {type_name}, found {}", columns.channels),
+            );
         }
         if pixels_matter && !(1..=1024).contains(&columns.pixels) {
             return wrong("pixelsPerColumn", format!("must be from 1 to 1024, found {}", columns.pixels));
@@ -185,7 +197,9 @@ impl TensorMap {
         if size + i64::from(upper) - i64::from(lower) <= 0 {
             return wrong(
                 argument,
-                format!("leaves an empty bounding box: {size} pixels, lower corner {lower}, upper corner {upper}"),
+                format!(
+                    "leaves an empty bounding box: {size} pixels, lower corner {lower}, upper corner {upper}"
+                ),
             );
         }
         Ok(())

@@ -69,7 +69,8 @@ fn try_run(
     let tensor = device.upload(data).unwrap();
     let from = device.upload(shared).unwrap();
     let out = device.alloc::<u8>(ROOM * usize::try_from(cluster).unwrap()).unwrap();
-    let bytes = TensorMap { address: tensor.address(), ..*map }.encode().unwrap_or_else(|error| panic!("{error}"));
+    let bytes =
+        TensorMap { address: tensor.address(), ..*map }.encode().unwrap_or_else(|error| panic!("{error}"));
     let spare = device.upload(&[bytes, bytes].concat()).unwrap();
     let module = device.load(&kernel(body))?;
     let mut prepared = module.kernel("k")?.launch().grid(cluster).block(128);
@@ -139,7 +140,11 @@ fn elements(map: &TensorMap, coordinates: &[i32], base: usize) -> Vec<(usize, Op
             let step = if i == 0 { 1 } else { i64::from(map.element_strides[i]) };
             let at = i64::from(coordinates[i]) + i64::try_from(rest % count).unwrap() * step;
             rest /= count;
-            let stride = if i == 0 { i64::try_from(size).unwrap() } else { i64::try_from(map.strides[i - 1]).unwrap() };
+            let stride = if i == 0 {
+                i64::try_from(size).unwrap()
+            } else {
+                i64::try_from(map.strides[i - 1]).unwrap()
+            };
             let inside = at >= 0 && at < i64::try_from(map.dims[i]).unwrap();
             offset = offset.filter(|_| inside).map(|offset| offset + at * stride);
         }
@@ -171,7 +176,8 @@ fn load_body(form: &str, map_bytes: usize, coordinates: &[i32], base: usize, res
 /// Loads a box in tile mode, and compares every byte of shared memory.
 fn check_load(map: &TensorMap, data: &[u8], coordinates: &[i32], base: usize) {
     let dim = coordinates.len();
-    let form = format!("cp.async.bulk.tensor.{dim}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes");
+    let form =
+        format!("cp.async.bulk.tensor.{dim}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes");
     let body = load_body(&form, moved(map, coordinates), coordinates, base, "");
     let left = try_run(map, data, &vec![0xee; ROOM], &body, 1, CopyTiming::Late);
     let left = left.unwrap_or_else(|stop| panic!("{map:?} {coordinates:?}: {stop}"));
@@ -199,7 +205,12 @@ fn boxes_of_every_rank_and_type() {
     check_load(&TensorMap::tiled(Float32, 0, &[100], &[64]), &data, &[80], 0);
     check_load(&TensorMap::tiled(Uint16, 0, &[16, 5, 7], &[8, 3, 4]), &data, &[4, 4, -1], 0);
     check_load(&TensorMap::tiled(Uint8, 0, &[32, 5, 3, 6], &[16, 3, 2, 4]), &data, &[8, 3, 2, 3], 0);
-    check_load(&TensorMap::tiled(Uint8, 0, &[32, 3, 3, 2, 4], &[16, 2, 2, 2, 3]), &data, &[-3, 2, -1, 1, 2], 0);
+    check_load(
+        &TensorMap::tiled(Uint8, 0, &[32, 3, 3, 2, 4], &[16, 2, 2, 2, 3]),
+        &data,
+        &[-3, 2, -1, 1, 2],
+        0,
+    );
     // Rows with padding, and every second or third element.
     let mut map = TensorMap::tiled(Float16, 0, &[60, 20, 4], &[16, 8, 2]);
     (map.strides, map.element_strides) = ([144, 3200, 0, 0], [5, 3, 2, 1, 1]);
@@ -242,9 +253,11 @@ fn elements_outside_are_zero_or_nan() {
 
 #[test]
 fn tf32_is_rounded_and_ftz_is_not_applied() {
-    let values = [1.0f32, 1.000_488_3, 1.001_464_8, -1.000_488_4, f32::NAN, f32::INFINITY, f32::from_bits(1), 3.3];
+    let values =
+        [1.0f32, 1.000_488_3, 1.001_464_8, -1.000_488_4, f32::NAN, f32::INFINITY, f32::from_bits(1), 3.3];
     let data: Vec<u8> = values.repeat(4).iter().flat_map(|value| value.to_bits().to_le_bytes()).collect();
-    let rounded = [0x3f80_0000u32, 0x3f80_0000, 0x3f80_4000, 0xbf80_2000, 0x7fff_e000, 0x7f80_0000, 0, 0x4053_4000];
+    let rounded =
+        [0x3f80_0000u32, 0x3f80_0000, 0x3f80_4000, 0xbf80_2000, 0x7fff_e000, 0x7f80_0000, 0, 0x4053_4000];
     for (data_type, converts) in [
         (DataType::Tfloat32, true),
         (DataType::Tfloat32Ftz, true),
@@ -299,7 +312,8 @@ fn channels_in_groups() {
 fn multicast_writes_to_every_block_of_the_mask() {
     let data = pattern(20_000);
     let map = TensorMap::tiled(DataType::Uint32, 0, &[40, 20], &[16, 8]);
-    let form = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster";
+    let form =
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster";
     for (mask, hint, rest) in [(0b11, "", ""), (0b11, ".L2::cache_hint", ", %p"), (0b10, "", "")] {
         let body = format!(
             "@%q mbarrier.arrive.expect_tx.shared::cta.b64 _, [%m], {}; barrier.cluster.arrive; barrier.cluster.wait;
@@ -398,8 +412,9 @@ fn im2col_visits_the_pixels_of_a_bounding_box() {
         }
         let bytes = row * usize::try_from(columns.pixels).unwrap();
         for space in ["cta", "cluster"] {
-            let form =
-                format!("cp.async.bulk.tensor.{dim}d.shared::{space}.global.im2col.mbarrier::complete_tx::bytes");
+            let form = format!(
+                "cp.async.bulk.tensor.{dim}d.shared::{space}.global.im2col.mbarrier::complete_tx::bytes"
+            );
             let rest = format!(", {{{}}}", list(offsets));
             let left = run(&map, &data, &load_body(&form, bytes, start, 0, &rest));
             assert!(left.shared == expected, "{form} {map:?} {start:?}");
@@ -518,7 +533,8 @@ fn reductions_of_every_operator() {
         let shared: Vec<u8> = one(data_type, given).repeat(ROOM)[..ROOM].to_vec();
         let form = format!("cp.reduce.async.bulk.tensor.2d.global.shared::cta.{name}.tile.bulk_group");
         let body = store_body(&form, &[8, 1], 0, "");
-        let left = try_run(&map, &data, &shared, &body, 1, CopyTiming::Late).unwrap_or_else(|stop| panic!("{stop}"));
+        let left =
+            try_run(&map, &data, &shared, &body, 1, CopyTiming::Late).unwrap_or_else(|stop| panic!("{stop}"));
         let size = one(data_type, 0).len();
         for (i, found) in left.tensor.chunks(size).enumerate() {
             let hit = i >= 16 && i % 16 >= 8;
@@ -561,7 +577,10 @@ fn prefetches_change_nothing() {
     let columns = Columns { lower: [0; 3], upper: [0; 3], channels: 8, pixels: 4 };
     let body = "@%q cp.async.bulk.prefetch.tensor.3d.L2.global.im2col [%p, {0, 0, 0}], {1};";
     run(&im2col(&[8, 4, 3], columns), &data, body);
-    assert_eq!(stop(&map, "@%q cp.async.bulk.prefetch.tensor.3d.L2.global [%p, {8, 2, 0}];"), StopKind::TensorMap);
+    assert_eq!(
+        stop(&map, "@%q cp.async.bulk.prefetch.tensor.3d.L2.global [%p, {8, 2, 0}];"),
+        StopKind::TensorMap
+    );
 }
 
 #[test]
@@ -624,10 +643,10 @@ fn fields_are_replaced() {
     let fences = "@%q fence.proxy.tensormap::generic.release.gpu; @%q fence.proxy.tensormap::generic.acquire.gpu [%s], 128;";
     let in_global: String = fields.replace("\n        ", "\n @%q ");
     // In shared memory, and published by a warp.
-    let in_shared = fields.replace(".global.b1024", ".shared::cta.b1024").replace("[%s]", "[%c]").replace(
-        "fill_mode.b1024",
-        "fill_mode.shared::cta.b1024",
-    );
+    let in_shared = fields
+        .replace(".global.b1024", ".shared::cta.b1024")
+        .replace("[%s]", "[%c]")
+        .replace("fill_mode.b1024", "fill_mode.shared::cta.b1024");
     let bring: String = (0..128)
         .step_by(8)
         .map(|at| format!("@%q ld.global.b64 %o, [%s+{at}]; @%q st.shared.b64 [%c+{at}], %o;\n"))
@@ -677,7 +696,8 @@ fn wgmma_reads_what_a_swizzled_copy_wrote() {
     {
         // A has 64 rows and B 8, of `inner` elements each: small integers, whose sums are exact.
         let depth = usize::try_from(inner).unwrap();
-        let values: Vec<u16> = (0..72 * depth).map(|i| [0, 0x3c00, 0x4000, 0xbc00][(i * 7 + i / 13) % 4]).collect();
+        let values: Vec<u16> =
+            (0..72 * depth).map(|i| [0, 0x3c00, 0x4000, 0xbc00][(i * 7 + i / 13) % 4]).collect();
         let number = |bits: u16| match bits {
             0 => 0i32,
             0x3c00 => 1,

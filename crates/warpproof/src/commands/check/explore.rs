@@ -92,7 +92,10 @@ impl Seen {
             (true, _) => write!(text, "all distinct orders"),
             (false, true) => write!(text, "all distinct orders with at most {preemptions}"),
             (false, false) if self.asynchronous => {
-                write!(text, "not all orders, because the times at which bulk copies and wgmma complete are not explored")
+                write!(
+                    text,
+                    "not all orders, because the times at which bulk copies and wgmma complete are not explored"
+                )
             }
             (false, false) => {
                 write!(text, "not all orders with at most {preemptions}; raise the limit with --executions")

@@ -27,11 +27,8 @@ const HELP: &str = "write map(array, box=8x64), and if needed type=tf32, dims=10
                     swizzle=32 (64, 128), interleave=16 (32), fill=nan";
 
 /// The names of types that only tensor maps have.
-const TYPES: [(&str, DataType); 3] = [
-    ("tf32", DataType::Tfloat32),
-    ("f32_ftz", DataType::Float32Ftz),
-    ("tf32_ftz", DataType::Tfloat32Ftz),
-];
+const TYPES: [(&str, DataType); 3] =
+    [("tf32", DataType::Tfloat32), ("f32_ftz", DataType::Float32Ftz), ("tf32_ftz", DataType::Tfloat32Ftz)];
 
 fn data_type(element: Dtype) -> DataType {
     match element {
@@ -63,7 +60,8 @@ fn extents(text: &str) -> Result<Vec<u64>, SpecError> {
 impl MapSpec {
     /// Parses the text after `map(`.
     pub(crate) fn parse(text: &str) -> Result<MapSpec, SpecError> {
-        let inner = text.strip_suffix(')').ok_or_else(|| wrong("the tensor map has no closing parenthesis", HELP))?;
+        let inner =
+            text.strip_suffix(')').ok_or_else(|| wrong("the tensor map has no closing parenthesis", HELP))?;
         let parts = outside_brackets(inner);
         let Some((first, words)) = parts.split_first() else {
             return Err(wrong("expected the array of the tensor map", HELP));
@@ -141,14 +139,20 @@ impl MapSpec {
         let mut dims = self.dims.clone().unwrap_or(own);
         dims.reverse();
         if dims.is_empty() || dims.len() > RANK {
-            return Err(format!("a tensor map has 1 to {RANK} dimensions, found {}; write dims=8x64", dims.len()));
+            return Err(format!(
+                "a tensor map has 1 to {RANK} dimensions, found {}; write dims=8x64",
+                dims.len()
+            ));
         }
         let rank = dims.len();
         let fits = |name: &str, values: &[u64], wanted: usize| {
             if values.len() == wanted {
                 return Ok(());
             }
-            Err(format!("`{name}` needs {wanted} numbers for a tensor of {rank} dimensions, found {}", values.len()))
+            Err(format!(
+                "`{name}` needs {wanted} numbers for a tensor of {rank} dimensions, found {}",
+                values.len()
+            ))
         };
         fits("box", &self.sizes, rank)?;
         let small = |value: &u64| u32::try_from(*value).unwrap_or(u32::MAX);
@@ -173,7 +177,9 @@ impl MapSpec {
         let size = u64::try_from(element.size()).unwrap_or(1);
         let offset = self.elements.checked_mul(size).ok_or("the offset is too large")?;
         if !offset.is_multiple_of(16) {
-            return Err(format!("the tensor begins at byte {offset} of the array, which is not a multiple of 16"));
+            return Err(format!(
+                "the tensor begins at byte {offset} of the array, which is not a multiple of 16"
+            ));
         }
         Ok((map, offset))
     }
@@ -190,9 +196,13 @@ mod tests {
         let mut expected = TensorMap::tiled(DataType::Float16, 0, &[96, 40], &[64, 8]);
         (expected.swizzle, expected.fill) = (Swizzle::Bytes128, Fill::Nan);
         assert_eq!((map, offset, spec.of.as_str()), (expected, 64, "a"));
-        let spec = MapSpec::parse("a, box=4x8, type=tf32, dims=20x16, strides=128, steps=2x1)").expect("a map");
+        let spec =
+            MapSpec::parse("a, box=4x8, type=tf32, dims=20x16, strides=128, steps=2x1)").expect("a map");
         let (map, _) = spec.over(Dtype::F32, &[]).expect("valid");
-        assert_eq!((map.data_type, map.strides[0], map.element_strides), (DataType::Tfloat32, 128, [1, 2, 1, 1, 1]));
+        assert_eq!(
+            (map.data_type, map.strides[0], map.element_strides),
+            (DataType::Tfloat32, 128, [1, 2, 1, 1, 1])
+        );
     }
 
     #[test]
