@@ -1,7 +1,7 @@
 // The block ends without waiting for its bulk store: its shared memory may belong to another block before it is read.
 //@arch: 90a
 //@launch: kernel=fill grid=4 block=64 arg=out:out:i32[4x64]
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 extern "C" __global__ void fill(int *out)
 {

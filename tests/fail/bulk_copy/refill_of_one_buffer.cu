@@ -1,7 +1,7 @@
 // One thread copies the next row into the buffer while others may still read the row before it.
 //@arch: 90a
 //@launch: kernel=sum grid=1 block=64 arg=in:in:i32[4x64]=arange arg=out:out:i32[64]
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 extern "C" __global__ void sum(const int *in, int *out)
 {
@@ -15,10 +15,10 @@ extern "C" __global__ void sum(const int *in, int *out)
     __syncthreads();
     for (int i = 0; i < 4; i++) {
         if (threadIdx.x == 0) {
-            ARRIVE_EXPECT(&full, 256);
+            ARRIVE_EXPECT(&full, 256); //~ async-copy
             BULK_LOAD(row, in + i * 64, 256, &full); //~ async-copy
         }
-        WAIT(&full, i & 1);
+        WAIT(&full, i & 1); //~ deadlock
         total += row[63 - threadIdx.x]; //~ async-copy
     }
     out[threadIdx.x] = total;

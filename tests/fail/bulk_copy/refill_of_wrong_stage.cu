@@ -1,7 +1,7 @@
 // The producer copies B into the stage after the one that is empty: consumers may still read it.
 //@arch: 90a
 //@launch: kernel=gemm grid=2 block=160 arg=a:in:f16[2x16x2048]=randn(seed=0) arg=b:in:f16[16x1024]=randn(seed=1) arg=d:out:f32[128x32] arg=steps:i32=16
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 // Tiles of 64 x 32 and 32 x 32 halves, packed in global memory as the tensor core reads them.
 constexpr unsigned STAGES = 4, A_TILE = 64 * 32, B_TILE = 32 * 32, BYTES = 2 * (A_TILE + B_TILE);
@@ -27,7 +27,7 @@ extern "C" __global__ void __launch_bounds__(160) gemm(const unsigned short *a, 
                 WAIT(&empty[stage], parity ^ 1);
                 ARRIVE_EXPECT(&full[stage], BYTES);
                 BULK_LOAD(tile_a[stage], a + step * A_TILE, 2 * A_TILE, &full[stage]);
-                BULK_LOAD(tile_b[(stage + 1) % STAGES], b + step * B_TILE, 2 * B_TILE, &full[stage]);
+                BULK_LOAD(tile_b[(stage + 1) % STAGES], b + step * B_TILE, 2 * B_TILE, &full[stage]); //~ async-copy, async-multiply
             }
         }
         return;
@@ -38,7 +38,7 @@ extern "C" __global__ void __launch_bounds__(160) gemm(const unsigned short *a, 
         WAIT(&full[stage], parity);
         WGMMA_FENCE();
         for (unsigned k = 0; k < 32; k += 16)
-            WGMMA_64X32(c, descriptor(tile_a[stage] + place(64, 0, k), 64), descriptor(tile_b[stage] + place(32, 0, k), 32));
+            WGMMA_64X32(c, descriptor(tile_a[stage] + place(64, 0, k), 64), descriptor(tile_b[stage] + place(32, 0, k), 32)); //~ async-copy, async-multiply, uninitialized
         WGMMA_COMMIT();
         WGMMA_WAIT(0);
         if (elected())

@@ -1,7 +1,7 @@
 // The row is filled again while the bulk copy of the first contents may still read it.
 //@arch: 90a
 //@launch: kernel=fill grid=1 block=64 arg=out:out:i32[2x64]
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 extern "C" __global__ void fill(int *out)
 {

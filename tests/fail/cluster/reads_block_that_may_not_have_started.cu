@@ -1,7 +1,7 @@
 // Each block reads the shared memory of its neighbor. Without a cluster barrier, the neighbor may not have started.
 //@arch: 90a
 //@launch: kernel=exchange grid=4 block=32 cluster=2 arg=out:out:i32[4x32]
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 extern "C" __global__ void exchange(unsigned *out)
 {

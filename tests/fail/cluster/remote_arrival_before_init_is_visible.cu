@@ -1,7 +1,7 @@
 // Block 1 arrives on the barrier of block 0 after a barrier of its own block only: the barrier may not be initialized.
 //@arch: 90a
 //@launch: kernel=signal grid=2 block=32 cluster=2 arg=out:out:i32[1]
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 extern "C" __global__ void signal(int *out)
 {

@@ -2,7 +2,7 @@
 // stores are not ordered. Consumers do it right.
 //@arch: 90a
 //@launch: kernel=scale grid=4 block=160 arg=in:in:f32[4x16x128]=randn(seed=1) arg=factor:in:f32[16]=randn(seed=2) arg=out:out:f32[4x128] arg=steps:i32=16
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 constexpr unsigned STAGES = 4;
 

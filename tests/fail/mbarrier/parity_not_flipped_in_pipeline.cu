@@ -1,7 +1,7 @@
 // The consumers wait for parity 0 also when they use the ring for the second time.
 //@arch: 90a
 //@launch: kernel=gemm grid=2 block=160 arg=a:in:f16[2x16x2048]=randn(seed=0) arg=b:in:f16[16x1024]=randn(seed=1) arg=d:out:f32[128x32] arg=steps:i32=16
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 // Tiles of 64 x 32 and 32 x 32 halves, packed in global memory as the tensor core reads them.
 constexpr unsigned STAGES = 4, A_TILE = 64 * 32, B_TILE = 32 * 32, BYTES = 2 * (A_TILE + B_TILE);
@@ -24,10 +24,10 @@ extern "C" __global__ void __launch_bounds__(160) gemm(const unsigned short *a, 
         if (elected()) {
             for (int step = 0; step < steps; step++) {
                 unsigned stage = step % STAGES, parity = step / STAGES & 1;
-                WAIT(&empty[stage], parity ^ 1);
+                WAIT(&empty[stage], parity ^ 1); //~ deadlock
                 ARRIVE_EXPECT(&full[stage], BYTES);
-                BULK_LOAD(tile_a[stage], a + step * A_TILE, 2 * A_TILE, &full[stage]);
-                BULK_LOAD(tile_b[stage], b + step * B_TILE, 2 * B_TILE, &full[stage]);
+                BULK_LOAD(tile_a[stage], a + step * A_TILE, 2 * A_TILE, &full[stage]); //~ async-copy
+                BULK_LOAD(tile_b[stage], b + step * B_TILE, 2 * B_TILE, &full[stage]); //~ async-copy
             }
         }
         return;
@@ -35,10 +35,10 @@ extern "C" __global__ void __launch_bounds__(160) gemm(const unsigned short *a, 
     float c[16] = {};
     for (int step = 0; step < steps; step++) {
         unsigned stage = step % STAGES, parity = step / STAGES & 1;
-        WAIT(&full[stage], 0);
+        WAIT(&full[stage], 0); //~ deadlock
         WGMMA_FENCE();
         for (unsigned k = 0; k < 32; k += 16)
-            WGMMA_64X32(c, descriptor(tile_a[stage] + place(64, 0, k), 64), descriptor(tile_b[stage] + place(32, 0, k), 32));
+            WGMMA_64X32(c, descriptor(tile_a[stage] + place(64, 0, k), 64), descriptor(tile_b[stage] + place(32, 0, k), 32)); //~ async-copy
         WGMMA_COMMIT();
         WGMMA_WAIT(0);
         if (elected())

@@ -1,7 +1,7 @@
 // The producer's arrival is relaxed: it counts, but it orders none of the producer's stores.
 //@arch: 90a
 //@launch: kernel=hand_over grid=1 block=64 arg=in:in:i32[32]=arange arg=out:out:i32[32]
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 extern "C" __global__ void hand_over(const int *in, int *out)
 {

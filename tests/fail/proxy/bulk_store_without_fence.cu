@@ -1,7 +1,7 @@
 // Threads fill a row, a barrier follows, and a bulk copy stores the row: the barrier does not order the proxies.
 //@arch: 90a
 //@launch: kernel=fill grid=2 block=64 arg=out:out:i32[2x64]
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 extern "C" __global__ void fill(int *out)
 {

@@ -2,7 +2,7 @@
 // elected lane arrives on the barrier "weights loaded", which was initialized for one arrival.
 //@arch: 90a
 //@launch: kernel=indexer_backward grid=2 block=192 arg=grad:in:f32[2x8x128]=randn(seed=3) arg=weights:in:f32[2x64]=randn(seed=4) arg=out:out:f32[2x128] arg=blocks:i32=8
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 constexpr unsigned HEADS = 64, STAGES = 2;
 

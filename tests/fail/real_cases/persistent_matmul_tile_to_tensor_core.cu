@@ -2,7 +2,7 @@
 // multiplying warps wait for. The barrier orders threads; fence.proxy.async is missing, and results differ from run to run.
 //@arch: 90a
 //@launch: kernel=matmul grid=2 block=256 arg=a:in:f32[2x3x4x64x16]=randn(seed=12) arg=b:in:f32[4x16x32]=randn(seed=13) arg=d:out:f32[2x3x64x32] arg=tiles:i32=3
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 constexpr unsigned STAGES = 3, STEPS = 4;
 

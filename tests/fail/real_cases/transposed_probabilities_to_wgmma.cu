@@ -2,7 +2,7 @@
 // ordinary stores and multiplies at once; wgmma reads rows of other warps, through another proxy.
 //@arch: 90a
 //@launch: kernel=decode grid=2 block=160 arg=scores:in:f32[2x6x64x16]=randn(seed=10) arg=v:in:f16[2x6x16x32]=randn(seed=11) arg=out:out:f32[2x64x32] arg=steps:i32=6
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 constexpr unsigned STAGES = 2, V_TILE = 16 * 32;
 
@@ -40,11 +40,11 @@ extern "C" __global__ void __launch_bounds__(160) decode(const float *scores, co
             float probability = exp2f(scores[step * 64 * 16 + i]);
             unsigned short half;
             asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(probability));
-            p[place(64, i % 64, i / 64)] = half; //~ proxy, shared-race
+            p[place(64, i % 64, i / 64)] = half; //~ async-multiply, proxy, shared-race
         }
         WAIT(&full[stage], step / STAGES & 1);
         WGMMA_FENCE();
-        WGMMA_64X32(o, descriptor(p, 64), descriptor(tile_v[stage], 32)); //~ proxy, shared-race
+        WGMMA_64X32(o, descriptor(p, 64), descriptor(tile_v[stage], 32)); //~ async-multiply, proxy, shared-race
         WGMMA_COMMIT();
         WGMMA_WAIT(0);
         NAMED_BARRIER(1, 128);

@@ -1,7 +1,7 @@
 // Each step leaves its group in flight and releases the stage of the step before. Behind the loop, the last group is not waited for.
 //@arch: 90a
 //@launch: kernel=gemm grid=2 block=160 arg=a:in:f16[2x16x2048]=randn(seed=0) arg=b:in:f16[16x1024]=randn(seed=1) arg=d:out:f32[128x32] arg=steps:i32=16
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 // Tiles of 64 x 32 and 32 x 32 halves, packed in global memory as the tensor core reads them.
 constexpr unsigned STAGES = 4, A_TILE = 64 * 32, B_TILE = 32 * 32, BYTES = 2 * (A_TILE + B_TILE);
@@ -38,7 +38,7 @@ extern "C" __global__ void __launch_bounds__(160) gemm(const unsigned short *a, 
         WAIT(&full[stage], parity);
         WGMMA_FENCE();
         for (unsigned k = 0; k < 32; k += 16)
-            WGMMA_64X32(c, descriptor(tile_a[stage] + place(64, 0, k), 64), descriptor(tile_b[stage] + place(32, 0, k), 32));
+            WGMMA_64X32(c, descriptor(tile_a[stage] + place(64, 0, k), 64), descriptor(tile_b[stage] + place(32, 0, k), 32)); //~ async-multiply
         WGMMA_COMMIT();
         WGMMA_WAIT(1);
         if (step > 0 && elected())
@@ -46,5 +46,5 @@ extern "C" __global__ void __launch_bounds__(160) gemm(const unsigned short *a, 
     }
     unsigned row = blockIdx.x * 64 + warp * 16 + lane / 4;
     for (unsigned i = 0; i < 16; i++)
-        d[(row + i / 2 % 2 * 8) * 32 + i / 4 * 8 + lane % 4 * 2 + i % 2] = c[i];
+        d[(row + i / 2 % 2 * 8) * 32 + i / 4 * 8 + lane % 4 * 2 + i % 2] = c[i]; //~ async-multiply
 }

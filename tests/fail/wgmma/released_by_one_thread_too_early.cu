@@ -1,7 +1,7 @@
 // One thread of the warpgroup releases the tile for all, before its wait: the others may not have started to multiply.
 //@arch: 90a
 //@launch: kernel=product grid=1 block=160 arg=a:in:f16[8x1024]=randn(seed=7) arg=d:out:f32[64x8] arg=steps:i32=8
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 extern "C" __global__ void __launch_bounds__(160) product(const unsigned short *a, float *d, int steps)
 {
@@ -18,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(160) product(const unsigned short *
             for (int step = 0; step < steps; step++) {
                 WAIT(&empty, (step & 1) ^ 1);
                 ARRIVE_EXPECT(&full, sizeof tile);
-                BULK_LOAD(tile, a + step * 1024, sizeof tile, &full); //~ async-multiply
+                BULK_LOAD(tile, a + step * 1024, sizeof tile, &full); //~ async-copy, async-multiply
             }
         }
         return;
@@ -27,7 +27,7 @@ extern "C" __global__ void __launch_bounds__(160) product(const unsigned short *
     for (int step = 0; step < steps; step++) {
         WAIT(&full, step & 1);
         WGMMA_FENCE();
-        WGMMA_64X8(c, descriptor(tile, 64), descriptor(tile, 8)); //~ async-multiply
+        WGMMA_64X8(c, descriptor(tile, 64), descriptor(tile, 8)); //~ async-copy, async-multiply
         WGMMA_COMMIT();
         if (threadIdx.x == 0)
             ARRIVE(&empty);

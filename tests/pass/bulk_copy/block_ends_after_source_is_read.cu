@@ -1,7 +1,7 @@
 // The thread that issued the bulk store waits until the shared memory has been read. The store itself needs no wait.
 //@arch: 90a
 //@launch: kernel=fill grid=4 block=64 arg=out:out:i32[4x64]
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 extern "C" __global__ void fill(int *out)
 {

@@ -1,7 +1,7 @@
 // One thread copies the next row into the buffer when a barrier shows that all threads have read the row before it.
 //@arch: 90a
 //@launch: kernel=sum grid=1 block=64 arg=in:in:i32[4x64]=arange arg=out:out:i32[64]
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 extern "C" __global__ void sum(const int *in, int *out)
 {

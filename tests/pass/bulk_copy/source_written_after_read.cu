@@ -1,7 +1,7 @@
 // The thread that issued the bulk copy waits until it has read the row; after a barrier the row is filled again.
 //@arch: 90a
 //@launch: kernel=fill grid=1 block=64 arg=out:out:i32[2x64]
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 extern "C" __global__ void fill(int *out)
 {

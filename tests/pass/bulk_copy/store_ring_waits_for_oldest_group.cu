@@ -1,7 +1,7 @@
 // A persistent block stores 32 tiles through a ring of three buffers; before it fills one again, at most two groups are unread.
 //@arch: 90a
 //@launch: kernel=transform grid=2 block=256 arg=in:in:f32[2x32x1024]=randn(seed=5) arg=out:out:f32[2x32x1024] arg=tiles:i32=32
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 constexpr unsigned BUFFERS = 3, TILE = 1024;
 

@@ -1,7 +1,7 @@
 // The arrival and the wait name the scope of the cluster.
 //@arch: 90a
 //@launch: kernel=send grid=2 block=32 cluster=2 arg=out:out:i32[32]
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 extern "C" __global__ void send(unsigned *out)
 {

@@ -1,7 +1,7 @@
 // A histogram over the shared memory of a cluster, with cluster barriers before the first and after the last remote access.
 //@arch: 90a
 //@launch: kernel=histogram grid=8 block=256 cluster=4 arg=in:in:i32[8x1024]=randint(0, 255, seed=8) arg=out:inout:i32[256]=0
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 constexpr unsigned BLOCKS = 4, BINS = 256, OWN = BINS / BLOCKS;
 

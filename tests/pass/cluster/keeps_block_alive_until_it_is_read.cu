@@ -1,7 +1,7 @@
 // The last cluster barrier keeps the neighbor alive until it has been read; a wait without what follows may be split.
 //@arch: 90a
 //@launch: kernel=exchange grid=4 block=32 cluster=2 arg=out:out:i32[4x32]
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 extern "C" __global__ void exchange(unsigned *out)
 {

@@ -1,7 +1,7 @@
 // Each block reads the shared memory of its neighbor after a cluster barrier, and a second one keeps the neighbor alive.
 //@arch: 90a
 //@launch: kernel=exchange grid=4 block=32 cluster=2 arg=out:out:i32[4x32]
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 extern "C" __global__ void exchange(unsigned *out)
 {

@@ -1,7 +1,7 @@
 // The cluster barrier is split; its arrival is a release.
 //@arch: 90a
 //@launch: kernel=exchange grid=2 block=64 cluster=2 arg=out:out:i32[2x64]
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 extern "C" __global__ void exchange(unsigned *out)
 {

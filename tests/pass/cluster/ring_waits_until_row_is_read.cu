@@ -1,7 +1,7 @@
 // Four blocks pass rows around a ring of shared memory; the neighbor arrives on a remote barrier when it has read its row.
 //@arch: 90a
 //@launch: kernel=ring grid=8 block=128 cluster=4 arg=in:in:i32[8x128]=randint(0, 1000, seed=9) arg=out:out:i32[8x128]
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 constexpr unsigned BLOCKS = 4;
 

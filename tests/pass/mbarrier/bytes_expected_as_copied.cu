@@ -1,7 +1,7 @@
 // The barrier expects the 256 bytes of the copy.
 //@arch: 90a
 //@launch: kernel=load grid=1 block=64 arg=in:in:i32[64]=arange arg=out:out:i32[64]
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 extern "C" __global__ void load(const int *in, int *out)
 {

@@ -1,7 +1,7 @@
 // A producer warp scales rows into a ring of four stages; its lanes synchronize before the elected lane arrives.
 //@arch: 90a
 //@launch: kernel=scale grid=4 block=160 arg=in:in:f32[4x16x128]=randn(seed=1) arg=factor:in:f32[16]=randn(seed=2) arg=out:out:f32[4x128] arg=steps:i32=16
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 constexpr unsigned STAGES = 4;
 

@@ -1,7 +1,7 @@
 // A persistent block initializes its barriers once, and counts the phases over all tiles.
 //@arch: 90a
 //@launch: kernel=sum grid=2 block=160 arg=in:in:f32[2x6x4x128]=randn(seed=6) arg=out:out:f32[2x6x128] arg=tiles:i32=6
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 constexpr unsigned STAGES = 2, STEPS = 4;
 

@@ -1,7 +1,7 @@
 // The wait for parity 0 on a new barrier returns when its first phase has ended.
 //@arch: 90a
 //@launch: kernel=load grid=1 block=64 arg=in:in:i32[64]=arange arg=out:out:i32[64]
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 extern "C" __global__ void load(const int *in, int *out)
 {

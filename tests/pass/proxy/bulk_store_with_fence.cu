@@ -1,7 +1,7 @@
 // Threads fill a row and execute the proxy fence; after a barrier, a bulk copy stores the row.
 //@arch: 90a
 //@launch: kernel=fill grid=2 block=64 arg=out:out:i32[2x64]
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 extern "C" __global__ void fill(int *out)
 {

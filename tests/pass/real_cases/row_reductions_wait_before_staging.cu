@@ -1,7 +1,7 @@
 // After NVIDIA/cudnn-frontend#1049, as it was fixed: a barrier after the wait, and one after the stores and the proxy fence.
 //@arch: 90a
 //@launch: kernel=accumulate grid=2 block=128 arg=in:in:f32[2x4x8x128]=randn(seed=14) arg=out:inout:f32[2x8x128]=0 arg=blocks:i32=4
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 extern "C" __global__ void __launch_bounds__(128) accumulate(const float *in, float *out, int blocks)
 {

@@ -1,7 +1,7 @@
 // After pengcuo/FlashMLA-ETAP#3, as it was fixed: a proxy fence after the stores, and a barrier of the warpgroup before wgmma.
 //@arch: 90a
 //@launch: kernel=decode grid=2 block=160 arg=scores:in:f32[2x6x64x16]=randn(seed=10) arg=v:in:f16[2x6x16x32]=randn(seed=11) arg=out:out:f32[2x64x32] arg=steps:i32=6
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 constexpr unsigned STAGES = 2, V_TILE = 16 * 32;
 

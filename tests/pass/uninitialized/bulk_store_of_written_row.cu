@@ -1,7 +1,7 @@
 // All of the row is written before the bulk copy stores it.
 //@arch: 90a
 //@launch: kernel=fill grid=1 block=64 arg=out:out:i32[128]
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 extern "C" __global__ void fill(int *out)
 {

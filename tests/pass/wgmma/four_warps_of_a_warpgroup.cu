@@ -1,7 +1,7 @@
 // All four warps of the warpgroup multiply.
 //@arch: 90a
 //@launch: kernel=product grid=1 block=128 arg=d:out:f32[64x8]
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 extern "C" __global__ void __launch_bounds__(128) product(float *d)
 {

@@ -1,7 +1,7 @@
 // Attention keeps the probabilities in registers as matrix A; those of the next step are written after the wait.
 //@arch: 90a
 //@launch: kernel=attend grid=1 block=128 arg=p:in:i32[6x128x4]=randint(0, 1000, seed=15) arg=v:in:f16[128]=randn(seed=16) arg=d:out:f32[64x8] arg=steps:i32=6
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 extern "C" __global__ void __launch_bounds__(128) attend(const unsigned *p, const unsigned short *v, float *d, int steps)
 {

@@ -2,7 +2,7 @@
 //@arch: 90a
 //@schedules: 8
 //@launch: kernel=product grid=1 block=160 arg=a:in:f16[8x1024]=randn(seed=7) arg=d:out:f32[64x8] arg=steps:i32=8
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 extern "C" __global__ void __launch_bounds__(160) product(const unsigned short *a, float *d, int steps)
 {

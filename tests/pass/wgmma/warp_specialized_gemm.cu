@@ -2,7 +2,7 @@
 //@schedules: 8
 //@arch: 90a
 //@launch: kernel=gemm grid=2 block=160 arg=a:in:f16[2x16x2048]=randn(seed=0) arg=b:in:f16[16x1024]=randn(seed=1) arg=d:out:f32[128x32] arg=steps:i32=16
-#include "../../hopper.cuh"
+#include "hopper.cuh"
 
 // Tiles of 64 x 32 and 32 x 32 halves, packed in global memory as the tensor core reads them.
 constexpr unsigned STAGES = 4, A_TILE = 64 * 32, B_TILE = 32 * 32, BYTES = 2 * (A_TILE + B_TILE);

@@ -7,7 +7,7 @@
 //! counts as an access of the thread that issued it. Also reported: a block that ends while a copy still reads its shared memory.
 //!
 //! Sources: `cp.async.bulk`, `cp.async.bulk.wait_group` and the section on async proxies in the PTX manual. Missed: accesses to
-//! global memory between the issue and the wait by the issuing thread; uninitialized sources.
+//! global memory between the issue and the wait by the issuing thread.
 
 use super::clock::{Clock, Order, Who};
 use super::cluster::Cluster;

@@ -153,7 +153,8 @@ impl Mbarriers {
         let Some(waited) = self.waited.get(&(block, later)) else { return };
         let Some(phases) = self.all.get(&waited.address) else { return };
         let name = context.shared_name(waited.address);
-        let name = name.map_or(format!("at shared address {:#x}", waited.address), |name| format!("`{name}`"));
+        let name =
+            name.map_or(format!("at shared address {:#x}", waited.address), |name| format!("`{name}`"));
         let mut all = phases.arrived.iter().flatten();
         let near = |(at, who, _): &&(u32, Who, u32)| *at == earlier_block && who.warp() == earlier.warp();
         if all.clone().any(|(at, who, _)| (*at, *who) == (earlier_block, earlier)) {

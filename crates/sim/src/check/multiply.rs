@@ -2,8 +2,9 @@
 //!
 //! Reported, from the PTX manual's sections on `wgmma`: an instruction that reads or writes an accumulator, or a register of A,
 //! between the `wgmma.mma_async` that uses it and the `wgmma.wait_group` that covers it; a store or a copy into the operands in
-//! shared memory in the same time; a `wgmma.mma_async` before any `wgmma.fence` of the warp, or with registers that the warp has
-//! computed since its last `wgmma.fence`.
+//! shared memory that is not ordered after that wait (the race check finds it: the tensor core is an agent of its own, `bulk.rs`);
+//! a `wgmma.mma_async` before any `wgmma.fence` of the warp, or with registers that the warp has computed since its last
+//! `wgmma.fence`.
 //!
 //! Can miss: registers that were set by `mov` since the fence, because compilers copy registers there and ptxas orders such
 //! copies; multiplications of different shapes that share accumulators. Never reports: accumulators that consecutive

@@ -17,7 +17,9 @@ use crate::observe::MultiplyAsync;
 
 /// The first word of these bytes that was never written.
 fn unwritten(window: &SharedRace, address: u32, bytes: u32) -> Option<u32> {
-    (address / 4..address.saturating_add(bytes).div_ceil(4)).find(|word| !window.word_written(*word)).map(|word| 4 * word)
+    (address / 4..address.saturating_add(bytes).div_ceil(4))
+        .find(|word| !window.word_written(*word))
+        .map(|word| 4 * word)
 }
 
 /// A thread issues a bulk copy from this address of its block's memory.
@@ -68,7 +70,9 @@ fn report(
         Raw {
             class: Class::Uninitialized,
             severity: Severity::Error,
-            sentence: format!("{reader} reads shared memory{name} that was never written, from shared address {address:#x}"),
+            sentence: format!(
+                "{reader} reads shared memory{name} that was never written, from shared address {address:#x}"
+            ),
             spots: vec![Spot { label: "the read".to_owned(), pc, thread: Some((block, thread)) }],
             notes: Vec::new(),
             help: Some("write all bytes that it reads, or reduce their number".to_owned()),

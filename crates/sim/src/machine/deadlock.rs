@@ -55,8 +55,10 @@ impl BlockRun {
             labels.swap(0, i);
         } else if let Some((i, warps)) = self.incomplete_warpgroup(&waiting) {
             stop.kind = StopKind::Lanes;
-            stop.sentence = format!("wgmma is executed by {warps} only; all four warps of a warpgroup must execute it");
-            stop.help = Some("move it out of the branch, or make whole warpgroups take the branch".to_owned());
+            stop.sentence =
+                format!("wgmma is executed by {warps} only; all four warps of a warpgroup must execute it");
+            stop.help =
+                Some("move it out of the branch, or make whole warpgroups take the branch".to_owned());
             labels.swap(0, i);
         } else {
             stop.help = waiting.iter().find_map(|waiting| self.missing(grid, waiting));
@@ -183,8 +185,10 @@ impl BlockRun {
             let group = waiting.who.first()?.0.id / 4;
             let cta = self.ctas.get(at(waiting.rank()))?;
             let absent: Vec<u32> = cta.warpgroup(4 * group).absent(count).collect();
-            let here: Vec<String> =
-                (0..4).filter(|member| !absent.contains(member)).map(|member| (4 * group + member).to_string()).collect();
+            let here: Vec<String> = (0..4)
+                .filter(|member| !absent.contains(member))
+                .map(|member| (4 * group + member).to_string())
+                .collect();
             let warps = if here.len() == 1 { "warp" } else { "warps" };
             Some((i, format!("{warps} {}", here.join(", "))))
         })

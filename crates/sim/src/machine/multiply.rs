@@ -123,7 +123,9 @@ impl Warp<'_, '_> {
             self.state.subwarp.wait = Wait::Warpgroup { count, executed: false };
             return Ok(Flow::Wait);
         }
-        if group.oldest.iter().any(|pc| *pc != group.oldest[0]) && group.executed.iter().all(|done| *done < count) {
+        if group.oldest.iter().any(|pc| *pc != group.oldest[0])
+            && group.executed.iter().all(|done| *done < count)
+        {
             let sentence = "the warps of a warpgroup execute different wgmma instructions; all four must execute the same";
             return Err(self.halt(Blame::Kernel, StopKind::Lanes, sentence.to_owned()));
         }
