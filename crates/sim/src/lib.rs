@@ -99,6 +99,7 @@ pub mod program;
 pub mod schedule;
 pub mod simd;
 pub mod stop;
+pub mod tensor_map;
 
 mod cooperative;
 mod device;

@@ -190,6 +190,7 @@ fn computes(op: &Op) -> bool {
         | Op::WaitAll
         | Op::CopiesArrive
         | Op::Bulk(_)
+        | Op::TensorMap
         | Op::Mbarrier(_)
         | Op::Fence(_)
         | Op::Barrier(_)

@@ -95,7 +95,7 @@ impl Cluster {
             let kind = if strong.is_some() { AccessKind::Atomic } else { kind };
             let stamp = stamp(order, who, copy.pc, strong);
             if let Some(window) = self.windows.get_mut(rank) {
-                let bytes = (offset, copy.bytes);
+                let bytes = (offset, copy.extent);
                 window.bulk(context, order, raw_findings, copies, (block, agent), stamp, bytes, kind);
             }
         }

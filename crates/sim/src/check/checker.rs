@@ -458,24 +458,40 @@ impl Observer for Checker {
 
     fn bulk_issued(&mut self, copy: &BulkCopy) {
         let Checker { context, block, rank, order, raw_findings, muted, race, outputs, .. } = self;
-        if let (Some(outputs), (Space::Global, address)) = (outputs, copy.to) {
+        if let (Some(outputs), (Space::Global, address), false) = (outputs, copy.to, copy.tensor) {
             outputs.bulk(address, copy.bytes);
         }
         let Some(race) = race else { return };
         let mut dropped = RawFindings::default();
         let findings = if *muted { &mut dropped } else { raw_findings };
-        race.global.bulk(context, order, findings, *block, copy);
+        if !copy.tensor {
+            race.global.bulk(context, order, findings, *block, copy);
+        }
         if let Some(proxy) = &mut race.proxy {
             // A store of registers has no source in memory.
             if let (Some(from), false) = (bulk::offset_in(*rank, copy.from), copy.from == copy.to) {
-                proxy.read(context, *block, findings, copy.pc, (&[from], copy.bytes));
+                proxy.read(context, *block, findings, copy.pc, (&[from], copy.extent));
             }
             if let Some(to) = bulk::offset_in(*rank, copy.to) {
-                proxy.overwritten(to, copy.bytes);
+                proxy.overwritten(to, copy.extent);
             }
         }
         let place = (*block, &race.copies);
         race.shared.with(|cluster| cluster.bulk_issued(context, order, findings, place, copy));
+    }
+
+    fn tensor_issued(&mut self, copy: &BulkCopy, rows: &[(u64, u32)]) {
+        let Checker { context, block, order, raw_findings, muted, race, outputs, .. } = self;
+        let mut dropped = RawFindings::default();
+        let findings = if *muted { &mut dropped } else { raw_findings };
+        for row in copy.rows(rows) {
+            if let (Some(outputs), (Space::Global, address)) = (outputs.as_mut(), row.to) {
+                outputs.bulk(address, row.bytes);
+            }
+            if let Some(race) = race {
+                race.global.bulk(context, order, findings, *block, &row);
+            }
+        }
     }
 
     fn bulk_read(&mut self, copy: &BulkCopy) {

@@ -415,6 +415,7 @@ impl Reader<'_> {
             | Op::WaitAll
             | Op::CopiesArrive
             | Op::Bulk(_)
+            | Op::TensorMap
             | Op::Texture(_)
             | Op::SurfaceLoad(_)
             | Op::SurfaceStore(_)
@@ -525,7 +526,7 @@ impl Reader<'_> {
                 _ => u32::MAX,
             }),
             // The value of `st.async` may be uninitialized, as with a store to shared memory.
-            Op::Bulk(Bulk::Store) => addresses(u32::MAX),
+            Op::Bulk(Bulk::Store) | Op::TensorMap => addresses(u32::MAX),
             Op::CopyAsync(_) | Op::CopiesArrive | Op::Bulk(_) => {
                 let addresses = self.addresses();
                 let used = |row: &(Width, u32)| match (addresses.contains(row), row.0) {

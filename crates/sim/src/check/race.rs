@@ -428,7 +428,7 @@ impl SharedRace {
     /// A bulk copy to this offset is complete.
     pub(crate) fn bulk_done(&mut self, offset: u32, copy: &BulkCopy) {
         let who = Who::new(copy.warp, at(copy.lane));
-        for word in at(offset / 4)..at((offset + copy.bytes).div_ceil(4)) {
+        for word in at(offset / 4)..at((offset + copy.extent).div_ceil(4)) {
             let mine = |cell: &Cell| {
                 let pending = cell.writer().filter(|(_, pending)| *pending).map(|(write, _)| write);
                 pending.filter(|write| (write.who, write.pc) == (who, copy.pc.min(UNKNOWN_SITE)))

@@ -32,6 +32,7 @@ mod spelling;
 mod stack;
 mod surface;
 mod sync;
+mod tensor;
 mod texture;
 pub(crate) mod tile;
 mod video;
@@ -189,6 +190,8 @@ pub enum Slot {
     DstVecPair(Vec<Width>),
     /// `[handle, {x, y}]`: the handle of a texture or surface, and coordinates of these types; `[handle]` if there are none.
     Image(Vec<Type>),
+    /// `[map, {x, y}]`: the address of a tensor map, and coordinates of these types.
+    Tensor(Vec<Type>),
     /// `[base+offset]`.
     Address,
     /// A label of the same function.
@@ -381,6 +384,7 @@ const FAMILIES: &[(&str, &[Definition])] = &[
     ("atomic", atomic::DEFINITIONS),
     ("copy", copy::DEFINITIONS),
     ("bulk", bulk::DEFINITIONS),
+    ("tensor", tensor::DEFINITIONS),
     ("texture", texture::DEFINITIONS),
     ("surface", surface::DEFINITIONS),
     ("matrix", matrix::DEFINITIONS),

@@ -73,6 +73,13 @@ fn shapes(text: &str, position: usize, spelling: &[&str]) -> Vec<Shape> {
     let pair = || Shape::Pair(Box::new((Shape::Register(32), Shape::Register(1))));
     let words = |count: usize| Shape::Vector(vec![Shape::Register(32); count]);
     match text {
+        "[tensorMap, tensorCoords]" => vec![Shape::Image(vec![words(tensor_rank(spelling))])],
+        "im2colOffsets" => vec![Shape::Vector(vec![Shape::Register(16); tensor_rank(spelling) - 2])],
+        "ctaMask" => vec![Shape::Register(16)],
+        "ord" => vec![Shape::Integer(0)],
+        "new_val" if ["elemtype", "interleave_layout", "swizzle_mode", "fill_mode"].iter().any(|f| spelling.contains(f)) => {
+            vec![Shape::Integer(0)]
+        }
         _ if text.starts_with('[') && text.contains(',') => {
             vec![Shape::Image(vec![words(coordinates(spelling, true))])]
         }
@@ -99,6 +106,11 @@ fn shapes(text: &str, position: usize, spelling: &[&str]) -> Vec<Shape> {
         // Any source may be an immediate instead.
         _ => vec![plain],
     }
+}
+
+/// Coordinates of a tensor.
+fn tensor_rank(spelling: &[&str]) -> usize {
+    (1..=5).find(|rank| spelling.contains(&format!("{rank}d").as_str())).unwrap_or(0)
 }
 
 /// Coordinates of a texture or surface, with the layer and the padding or without.
@@ -143,7 +155,7 @@ fn lists(form: &Form, spelling: &[&str]) -> Vec<Vec<Shape>> {
 fn fits(bound: &Bound, written: &[Shape]) -> bool {
     bound.slots.len() == written.len()
         && bound.slots.iter().zip(written).all(|(slot, shape)| match (slot, shape) {
-            (Slot::Static, _) | (Slot::Image(_), Shape::Image(_)) => true,
+            (Slot::Static, _) | (Slot::Image(_) | Slot::Tensor(_), Shape::Image(_)) => true,
             (Slot::Image(types), Shape::Address) => types.is_empty(),
             (Slot::Address, shape) | (_, shape @ Shape::Address) => {
                 *slot == Slot::Address && *shape == Shape::Address

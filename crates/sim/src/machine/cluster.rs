@@ -11,7 +11,7 @@ use super::guided::Guide;
 use super::{Access, AccessKind, Grid, LANES, Outcome, Row, Wait, Warp, at, lanes_of};
 use crate::memory::{Fault, FaultKind, Memory, SharedMemory, Space};
 use crate::observe::{
-    Arrival, AsyncCopy, BulkCopy, Detail, Exchange, Guarded, Issue, Mbarrier, Moved, MultiplyAsync, Observer,
+    Arrival, AsyncCopy, BulkCopy, Detail, Exchange, Guarded, Issue, MapUse, Mbarrier, Moved, MultiplyAsync, Observer,
     SharedAccess, Stretch,
 };
 use crate::schedule::Blocks;
@@ -397,6 +397,12 @@ impl Observer for Observers {
     }
     fn bulk_issued(&mut self, copy: &BulkCopy) {
         self.of(copy).bulk_issued(copy);
+    }
+    fn tensor_issued(&mut self, copy: &BulkCopy, rows: &[(u64, u32)]) {
+        self.of(copy).tensor_issued(copy, rows);
+    }
+    fn tensor_map(&mut self, used: &MapUse) {
+        self.own().tensor_map(used);
     }
     fn bulk_read(&mut self, copy: &BulkCopy) {
         self.of(copy).bulk_read(copy);

@@ -430,6 +430,7 @@ impl Effect {
             | Op::WaitAll
             | Op::CopiesArrive
             | Op::Bulk(_)
+            | Op::TensorMap
             | Op::MultiplyAsync(_)
             | Op::MultiplyCommit
             | Op::MultiplyWait(_)

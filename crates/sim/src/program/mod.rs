@@ -226,6 +226,7 @@ impl Program {
             | Op::WaitAll
             | Op::CopiesArrive
             | Op::Bulk(_)
+            | Op::TensorMap
             | Op::Fence(_)
             | Op::Barrier(_)
             | Op::ClusterBarrier { .. }

@@ -305,6 +305,13 @@ impl<'s, 'd> Decoder<'s, 'd> {
                     rows.push(self.destination(&pair.1, Width::Pred, &mut resolved)?);
                 }
                 Slot::Image(types) => self.image(operand, types, &mut rows, &mut resolved)?,
+                Slot::Tensor(types) => {
+                    let arg = self.tensor(operand, types, &mut rows, &mut resolved)?;
+                    if let Some(place) = resolved.args.at.get_mut(addresses) {
+                        *place = arg;
+                    }
+                    addresses += 1;
+                }
                 Slot::Address => {
                     let arg = self.address_operand(operand, &mut resolved)?;
                     if let Some(place) = resolved.args.at.get_mut(addresses) {
@@ -515,6 +522,33 @@ impl<'s, 'd> Decoder<'s, 'd> {
             [_, _] => Err(Refusal::Gap("a separate sampler is not supported".into())),
             _ => Err(Refusal::Malformed("expected one vector of coordinates".into())),
         }
+    }
+
+    /// `[map, {x, y}]`: the address of the map, and a row for each coordinate.
+    fn tensor(
+        &mut self,
+        operand: &ptx::Operand<'s>,
+        types: &[Type],
+        rows: &mut Rows,
+        resolved: &mut Resolved<'s>,
+    ) -> Result<AddressArg, Refusal> {
+        let ptx::Operand::Compound(compound) = operand else {
+            return Err(Refusal::Malformed("expected a tensor map and coordinates in brackets".into()));
+        };
+        let arg = self.address_operand(&ptx::Operand::Address(compound.address), resolved)?;
+        let [coordinates] = compound.rest.as_slice() else {
+            return Err(Refusal::Malformed("expected one vector of coordinates".into()));
+        };
+        if let Some(found) = self.vector_register(coordinates) {
+            same(&found, types.iter().map(|ty| ty.width()))?;
+            rows.extend(found.iter().map(|(_, row)| *row));
+            resolved.reads.extend(found);
+            return Ok(arg);
+        }
+        for (item, ty) in elements(coordinates, types.len())?.iter().zip(types) {
+            self.source(item, *ty, rows, resolved)?;
+        }
+        Ok(arg)
     }
 
     fn address_operand(

@@ -69,6 +69,8 @@ pub enum Op {
     CopiesArrive,
     /// `cp.async.bulk`, `cp.reduce.async.bulk`, `st.async`, `red.async`.
     Bulk(Bulk),
+    /// `tensormap.replace`, `tensormap.cp_fenceproxy`.
+    TensorMap,
     /// `mbarrier`.
     Mbarrier(Mbarrier),
     /// `fence`, `membar`.

@@ -83,6 +83,7 @@ impl Op {
             "createpolicy" => Op::CachePolicy,
             "cp" if read.has("bulk") => Op::Bulk(read.bulk()?),
             "cp" => read.copy()?,
+            "tensormap" => Op::TensorMap,
             "mbarrier" => Op::Mbarrier(Mbarrier { action: read.mbarrier()?, space: read.space() }),
             "fence" | "membar" => Op::Fence(read.fence(opcode)),
             "bar" if read.has("warp") => Op::WarpSync { everyone: read.everyone() },
