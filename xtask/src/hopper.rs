@@ -87,7 +87,7 @@ pub(crate) fn run(bless: bool, filter: Option<&str>, list: bool, sound_only: boo
     for kernel in chosen {
         let study = Study::new(kernel, &toolchain)?;
         sound.push(study.sound()?);
-        if sound_only {
+        if sound_only || !kernel.mutated {
             continue;
         }
         let mutants = mutations(&study.source);

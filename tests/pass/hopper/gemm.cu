@@ -1,6 +1,6 @@
 // D = A · Bᵀ with the structure of CUTLASS 3's warp-specialized persistent GEMM: one thread copies tiles into a ring of stages, two
 // warpgroups multiply them, and the results leave through shared memory. In `gemm_multicast`, the two blocks of a cluster have the
-// same columns, and each copies half of B for both.
+// same columns, and each copies half of B for both. `gemm_e4m3` has elements of one byte, and twice as many in a tile.
 //@arch: 90a
 
 #include "hopper.cuh"
@@ -15,7 +15,7 @@ struct Shared {
     Barrier full[STAGES], empty[STAGES];
 };
 
-template <unsigned CLUSTER>
+template <unsigned CLUSTER, bool E4M3>
 __device__ void gemm_tiles(const TensorMap &a, const TensorMap &b, const TensorMap &d, int tiles_down, int tiles, int steps)
 {
     extern __shared__ __align__(1024) unsigned char memory[];
@@ -45,17 +45,18 @@ __device__ void gemm_tiles(const TensorMap &a, const TensorMap &b, const TensorM
             for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
                 int row = tile % tiles_down * ROWS, column = tile / tiles_down * COLUMNS;
                 for (int step = 0; step < steps; step++) {
+                    int depth = step * DEPTH * (E4M3 ? 2 : 1);
                     if (CLUSTER > 1)
                         mbarrier_wait_cluster(&shared.empty[stage], phase ^ 1);
                     else
                         mbarrier_wait(&shared.empty[stage], phase ^ 1);
                     mbarrier_expect(&shared.full[stage], sizeof shared.a[0] + sizeof shared.b[0]);
-                    tma_load(shared.a[stage], &a, &shared.full[stage], step * DEPTH, row);
+                    tma_load(shared.a[stage], &a, &shared.full[stage], depth, row);
                     if (CLUSTER > 1) {
                         unsigned half = rank * COLUMNS / 2;
-                        tma_load_multicast(shared.b[stage] + half * DEPTH, &b, &shared.full[stage], step * DEPTH, column + half, 3);
+                        tma_load_multicast(shared.b[stage] + half * DEPTH, &b, &shared.full[stage], depth, column + half, 3);
                     } else {
-                        tma_load(shared.b[stage], &b, &shared.full[stage], step * DEPTH, column);
+                        tma_load(shared.b[stage], &b, &shared.full[stage], depth, column);
                     }
                     if (++stage == STAGES) {
                         stage = 0;
@@ -79,7 +80,10 @@ __device__ void gemm_tiles(const TensorMap &a, const TensorMap &b, const TensorM
                 for (unsigned part = 0; part < 4; part++) {
                     u64 left = descriptor(shared.a[stage] + consumer * 64 * DEPTH + part * 16);
                     u64 right = descriptor(shared.b[stage] + part * 16);
-                    wgmma_m64n128(c, left, right, step > 0 || part > 0);
+                    if (E4M3)
+                        wgmma_m64n128_e4m3(c, left, right, step > 0 || part > 0);
+                    else
+                        wgmma_m64n128(c, left, right, step > 0 || part > 0);
                 }
                 wgmma_commit();
                 // The multiplication of the previous step is complete, and its stage can be filled again.
@@ -134,12 +138,19 @@ extern "C" __global__ void __launch_bounds__(384, 1)
 gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, const __grid_constant__ TensorMap d, int tiles_down,
      int tiles, int steps)
 {
-    gemm_tiles<1>(a, b, d, tiles_down, tiles, steps);
+    gemm_tiles<1, false>(a, b, d, tiles_down, tiles, steps);
 }
 
 extern "C" __global__ void __launch_bounds__(384, 1) __cluster_dims__(2, 1, 1)
 gemm_multicast(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, const __grid_constant__ TensorMap d,
                int tiles_down, int tiles, int steps)
 {
-    gemm_tiles<2>(a, b, d, tiles_down, tiles, steps);
+    gemm_tiles<2, false>(a, b, d, tiles_down, tiles, steps);
+}
+
+extern "C" __global__ void __launch_bounds__(384, 1)
+gemm_e4m3(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, const __grid_constant__ TensorMap d, int tiles_down,
+          int tiles, int steps)
+{
+    gemm_tiles<1, true>(a, b, d, tiles_down, tiles, steps);
 }

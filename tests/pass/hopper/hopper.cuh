@@ -5,17 +5,10 @@ using u64 = unsigned long long;
 using Barrier = u64;
 using Half = unsigned short;
 
-#ifdef TENSOR_MAPS
+// As the driver encodes it.
 struct alignas(64) TensorMap {
     u64 opaque[16];
 };
-#else
-struct alignas(64) TensorMap {
-    char *base;
-    unsigned pitch, rows, bytes, swizzle, element;
-    u64 rest[12];
-};
-#endif
 
 __device__ inline unsigned shared_address(const void *pointer)
 {
@@ -135,7 +128,6 @@ template <int N> __device__ inline void setmaxnreg_dec()
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
 }
 
-#ifdef TENSOR_MAPS
 // The box of a tensor that begins at column x of row y.
 __device__ inline void tma_load(void *to, const TensorMap *map, Barrier *barrier, int x, int y)
 {
@@ -160,44 +152,6 @@ __device__ inline void tma_store(const TensorMap *map, const void *from, int x, 
                  "r"(shared_address(from)), "r"(x), "r"(y)
                  : "memory");
 }
-#else
-__device__ inline void tma_load(void *to, const TensorMap *map, Barrier *barrier, int x, int y)
-{
-    for (unsigned i = 0; i < map->rows * map->bytes / 16; i++) {
-        unsigned row = i / (map->bytes / 16), piece = i % (map->bytes / 16);
-        unsigned place = row * map->bytes + (piece ^ (map->swizzle ? row % 8 : 0)) * 16;
-        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 16, [%2];" ::"r"(
-                         shared_address(to) + place),
-                     "l"(map->base + (y + row) * (u64)map->pitch + x * map->element + piece * 16), "r"(shared_address(barrier))
-                     : "memory");
-    }
-}
-
-__device__ inline void tma_load_multicast(void *to, const TensorMap *map, Barrier *barrier, int x, int y, unsigned short blocks)
-{
-    for (unsigned i = 0; i < map->rows * map->bytes / 16; i++) {
-        unsigned row = i / (map->bytes / 16), piece = i % (map->bytes / 16);
-        unsigned place = row * map->bytes + (piece ^ (map->swizzle ? row % 8 : 0)) * 16;
-        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], 16, [%2], %3;" ::"r"(
-                         shared_address(to) + place),
-                     "l"(map->base + (y + row) * (u64)map->pitch + x * map->element + piece * 16), "r"(shared_address(barrier)),
-                     "h"(blocks)
-                     : "memory");
-    }
-}
-
-__device__ inline void tma_store(const TensorMap *map, const void *from, int x, int y)
-{
-    for (unsigned i = 0; i < map->rows * map->bytes / 16; i++) {
-        unsigned row = i / (map->bytes / 16), piece = i % (map->bytes / 16);
-        unsigned place = row * map->bytes + (piece ^ (map->swizzle ? row % 8 : 0)) * 16;
-        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 16;" ::"l"(
-                         map->base + (y + row) * (u64)map->pitch + x * map->element + piece * 16),
-                     "r"(shared_address(from) + place)
-                     : "memory");
-    }
-}
-#endif
 
 __device__ inline void bulk_commit()
 {
@@ -222,6 +176,7 @@ __device__ inline void wgmma_commit()
 template <int N> __device__ inline void wgmma_wait()
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+    __syncwarp(); // TEMPORARY
 }
 
 // The compiler must not move uses of accumulators to the other side of a wait.

@@ -24,33 +24,47 @@ pub(super) struct Kernel {
     /// What it is, for the report.
     pub(super) about: &'static str,
     pub(super) problems: fn() -> Vec<Problem>,
+    /// Whether its mutants are tried.
+    pub(super) mutated: bool,
 }
 
 pub(super) const KERNELS: &[Kernel] = &[
-    Kernel { name: "gemm", file: "gemm.cu", about: "warp-specialized GEMM, f16", problems: || vec![gemm(false)] },
+    Kernel { name: "gemm", file: "gemm.cu", about: "warp-specialized GEMM, f16", problems: || vec![gemm("gemm", Type::F16)], mutated: true },
+    Kernel {
+        name: "gemm_e4m3",
+        file: "gemm.cu",
+        about: "the same for FP8",
+        problems: || vec![gemm("gemm_e4m3", Type::E4m3)],
+        // The source of `gemm`.
+        mutated: false,
+    },
     Kernel {
         name: "gemm_multicast",
         file: "gemm.cu",
         about: "the same in clusters of two blocks, with multicast of B",
-        problems: || vec![gemm(true)],
+        problems: || vec![gemm("gemm_multicast", Type::F16)],
+        mutated: true,
     },
     Kernel {
         name: "attention",
         file: "attention.cu",
         about: "attention with ping-pong of two warpgroups, f16, head dimension 64",
         problems: || vec![attention(1, 128, 320, false), attention(1, 256, 256, true)],
+        mutated: true,
     },
     Kernel {
         name: "cluster_reduce",
         file: "cluster_reduce.cu",
         about: "reductions over clusters of 4, 8 and 16 blocks",
         problems: || [4, 8, 16].map(cluster_reduce).into(),
+        mutated: true,
     },
     Kernel {
         name: "multicast",
         file: "multicast.cu",
         about: "one block copies for a cluster of 4",
         problems: || vec![multicast(4)],
+        mutated: true,
     },
 ];
 
@@ -86,25 +100,39 @@ fn at(array: &Array, row: usize, column: usize) -> f64 {
     }
 }
 
+/// A sum of products as `wgmma` computes it, and how far it may be off: each of `block` products and the running value is truncated below
+/// 2^-`kept` of the largest of them, and their sum below 2^-`stored` of itself.
+fn summed(products: &[f64], block: usize, kept: i32, stored: i32) -> (f64, f64) {
+    let (mut sum, mut limit) = (0f64, 0f64);
+    for products in products.chunks(block) {
+        let largest = products.iter().fold(sum.abs() + limit, |largest, product| largest.max(product.abs()));
+        sum += products.iter().sum::<f64>();
+        limit += (products.len() + 1) as f64 * largest * (-f64::from(kept)).exp2();
+        limit += (sum.abs() + limit) * (-f64::from(stored)).exp2();
+    }
+    (sum, limit)
+}
+
 /// Two tiles for each block, and a number of steps that is not a multiple of the stages.
-fn gemm(multicast: bool) -> Problem {
-    let (rows, columns, depth) = (256, if multicast { 256 } else { 128 }, 320);
-    let a = input("a", Type::F16, rows, depth, 1);
-    let b = input("b", Type::F16, columns, depth, 2);
+fn gemm(kernel: &'static str, ty: Type) -> Problem {
+    let (multicast, small) = (kernel == "gemm_multicast", ty == Type::E4m3);
+    let width = if small { 128 } else { 64 };
+    let (rows, columns, depth) = (256, if multicast { 256 } else { 128 }, 5 * width);
+    let a = input("a", ty, rows, depth, 1);
+    let b = input("b", ty, columns, depth, 2);
     let mut values = Vec::new();
     for row in 0..rows {
         for column in 0..columns {
-            let products = (0..depth).map(|k| at(&a, row, k) * at(&b, column, k));
-            let (sum, magnitude) = products.fold((0.0, 0.0), |(sum, all), product| (sum + product, all + product.abs()));
-            let summed = (depth / 16) as f64 * STEP * magnitude;
-            values.push((sum, summed + (sum.abs() + summed) * HALF + HALF_TINY));
+            let products: Vec<f64> = (0..depth).map(|k| at(&a, row, k) * at(&b, column, k)).collect();
+            let (sum, limit) = if small { summed(&products, 32, 13, 13) } else { summed(&products, 16, 25, 23) };
+            values.push((sum, limit + (sum.abs() + limit) * HALF + HALF_TINY));
         }
     }
     let d = output("d", Type::F16, rows, columns, values);
-    let map = |array, rows| Arg::Map { array, rows, columns: 64, swizzle: true };
+    let map = |array, rows, columns| Arg::Map { array, rows, columns: columns as u32, swizzle: true };
     let (down, across) = (rows / 128, columns / 128);
     Problem {
-        kernel: if multicast { "gemm_multicast" } else { "gemm" },
+        kernel,
         grid: [if multicast { 2 } else { 1 }, 1, 1],
         cluster: None,
         block: 384,
@@ -112,12 +140,12 @@ fn gemm(multicast: bool) -> Problem {
         shared: 3 * (32 << 10) + (32 << 10) + 48,
         arrays: vec![a, b, d],
         arguments: vec![
-            map(0, 128),
-            map(1, if multicast { 64 } else { 128 }),
-            map(2, 64),
+            map(0, 128, width),
+            map(1, if multicast { 64 } else { 128 }, width),
+            map(2, 64, 64),
             Arg::Int(down as i32),
             Arg::Int((down * across) as i32),
-            Arg::Int((depth / 64) as i32),
+            Arg::Int((depth / width) as i32),
         ],
     }
 }

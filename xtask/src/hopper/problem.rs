@@ -1,6 +1,7 @@
 //! A launch of one of the kernels: its arrays, its arguments and the exact result.
 
 use warpproof_sim::check::{BufferRole, Checked, Role, Settings};
+use warpproof_sim::tensor_map::{DataType, Swizzle, TensorMap};
 use warpproof_sim::{Buffer, Device, E4m3, F16, Launch, Outcome, Stop};
 
 /// Warp instructions after which a mutant counts as one that never ends: several times what these launches need.
@@ -21,6 +22,15 @@ impl Type {
             Type::F32 | Type::I32 => 4,
             Type::F16 => 2,
             Type::E4m3 => 1,
+        }
+    }
+
+    fn data_type(self) -> DataType {
+        match self {
+            Type::F32 => DataType::Float32,
+            Type::I32 => DataType::Int32,
+            Type::F16 => DataType::Float16,
+            Type::E4m3 => DataType::Uint8,
         }
     }
 
@@ -181,13 +191,9 @@ impl Problem {
 }
 
 fn map(array: &Array, address: u64, (rows, columns): (u32, u32), swizzle: bool) -> Result<[u8; 128], String> {
-    let size = |side: usize| u32::try_from(side * array.ty.bytes()).map_err(error);
-    let element = size(1)?;
-    let mut bytes = Vec::new();
-    bytes.extend(address.to_le_bytes());
-    for field in [size(array.columns)?, rows, columns * element, u32::from(swizzle), element] {
-        bytes.extend(field.to_le_bytes());
-    }
-    bytes.resize(128, 0);
-    bytes.try_into().map_err(|_| "a tensor map has 128 bytes".to_owned())
+    let side = |count: usize| u64::try_from(count).map_err(error);
+    let dims = [side(array.columns)?, side(array.rows)?];
+    let mut map = TensorMap::tiled(array.ty.data_type(), address, &dims, &[columns, rows]);
+    map.swizzle = if swizzle { Swizzle::Bytes128 } else { Swizzle::None };
+    map.encode().map_err(error)
 }
