@@ -512,6 +512,7 @@ mod tests {
             arguments: Vec::new(),
             cooperative: false,
             cluster: None,
+            programmatic: crate::dependent::Programmatic::default(),
         };
         let count = || {
             let file = folder.path().join(format!("{}.jsonl", std::process::id()));

@@ -25,6 +25,7 @@ pub fn of(
         one_address: counters.hottest.operations,
         blocks: counters.blocks,
         threads: u32::try_from(counters.block_threads()).unwrap_or(u32::MAX),
+        cluster: counters.cluster_size(),
         usage,
         ..Work::default()
     };

@@ -93,9 +93,10 @@ api! {
     }
 }
 
-/// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE` and `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`.
+/// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE`, `…_CLUSTER_DIMENSION` and `…_PROGRAMMATIC_STREAM_SERIALIZATION`.
 const COOPERATIVE: u32 = 2;
 const CLUSTER: u32 = 4;
+const SERIALIZATION: u32 = 6;
 
 /// Changes the launch of a node.
 fn launch<T>(node: Handle, use_it: impl FnOnce(&mut LaunchCall) -> T) -> Answer<T> {
@@ -107,13 +108,14 @@ fn launch<T>(node: Handle, use_it: impl FnOnce(&mut LaunchCall) -> T) -> Answer<
 }
 
 api! {
-    /// Sets an attribute of a launch: cooperative, or the blocks of a cluster; others are ignored.
+    /// Sets an attribute of a launch: cooperative, the blocks of a cluster, or programmatic serialization; others are ignored.
     fn cuGraphKernelNodeSetAttribute => (node: Handle, attribute: u32, value: In<[u32; 16]>) {
         let value = value.get()?;
         launch(node, |call| {
             let [x, y, z, ..] = value;
             match attribute {
                 COOPERATIVE => call.cooperative = x != 0,
+                SERIALIZATION => call.programmatic.serialization = x != 0,
                 CLUSTER => call.cluster = Some([x, y, z]).filter(|cluster| *cluster != [0; 3]),
                 _ => {}
             }
@@ -124,10 +126,12 @@ api! {
 api! {
     /// An attribute of a launch. Those that are ignored cannot be read.
     fn cuGraphKernelNodeGetAttribute => (node: Handle, attribute: u32, value: Out<[u32; 16]>) {
-        let (cooperative, cluster) = launch(node, |call| (call.cooperative, call.cluster))?;
+        let (cooperative, cluster, programmatic) =
+            launch(node, |call| (call.cooperative, call.cluster, call.programmatic))?;
         let mut found = [0; 16];
         match attribute {
             COOPERATIVE => found[0] = u32::from(cooperative),
+            SERIALIZATION => found[0] = u32::from(programmatic.serialization),
             CLUSTER => found[..3].copy_from_slice(&cluster.unwrap_or([1; 3])),
             _ => {
                 driver().report.unsupported(&format!("reading attribute {attribute} of a graph's launch"));
@@ -141,7 +145,7 @@ api! {
 api! {
     /// Copies the attributes of a launch.
     fn cuGraphKernelNodeCopyAttributes => (to: Handle, from: Handle) {
-        let attributes = launch(from, |call| (call.cooperative, call.cluster))?;
-        launch(to, |call| (call.cooperative, call.cluster) = attributes)
+        let attributes = launch(from, |call| (call.cooperative, call.cluster, call.programmatic))?;
+        launch(to, |call| (call.cooperative, call.cluster, call.programmatic) = attributes)
     }
 }

@@ -42,6 +42,7 @@ mod pointer;
 mod pool;
 mod stream;
 pub mod symbols;
+mod tensor_map;
 
 pub use advice::*;
 pub use array::*;
@@ -63,6 +64,7 @@ pub use node::*;
 pub use pointer::{In, Out};
 pub use pool::*;
 pub use stream::*;
+pub use tensor_map::*;
 use symbols::SYMBOLS;
 
 use std::cell::Cell;

@@ -219,7 +219,7 @@ fn computes(op: &Op) -> bool {
         | Op::Trap
         | Op::Event
         | Op::Sleep
-        | Op::GridDependency
+        | Op::GridDependency { .. }
         | Op::SetRegisters
         | Op::Stack(_)
         | Op::Parameter

@@ -6,6 +6,7 @@ use super::clock::{Fences, Order, Who};
 use super::cluster::{Cluster, Clusters, Held};
 use super::context::Context;
 use super::copies::Copies;
+use super::dependency::Phases;
 use super::explore::Log;
 use super::fragment::Provenance;
 use super::global::{GlobalRace, Pages, Together};
@@ -19,13 +20,14 @@ use super::raw::RawFindings;
 use super::settings::Check;
 use super::site::Kind;
 use super::taint::Taint;
+use super::tensor_map::Maps;
 use super::touched;
 use crate::isa::Op;
 use crate::isa::op::Fence;
 use crate::machine::{Access, AccessKind, CLUSTER_BARRIER, Row, at, lanes_of, used_pieces};
 use crate::memory::Space;
 use crate::observe::{
-    Arrival, AsyncCopy, BulkCopy, Exchange, Issue, Mbarrier, Moved, MultiplyAsync, Observer,
+    Arrival, AsyncCopy, BulkCopy, Exchange, Issue, MapUse, Mbarrier, Moved, MultiplyAsync, Observer,
 };
 use std::sync::{Arc, Mutex};
 
@@ -38,8 +40,6 @@ pub(crate) struct Checker {
     order: Order,
     fences: Fences,
     raw_findings: RawFindings,
-    /// Whether findings of the race check are dropped.
-    muted: bool,
     race: Option<Races>,
     init: Option<Init>,
     outputs: Option<Outputs>,
@@ -48,6 +48,8 @@ pub(crate) struct Checker {
     provenance: Option<Provenance>,
     taint: Option<Taint>,
     touched: Option<touched::Pages>,
+    /// What may overlap other launches.
+    pub(super) phases: Option<Phases>,
     /// Records what each step accesses; set only when an exploration orders the steps.
     pub(super) log: Option<Arc<Log>>,
 }
@@ -61,6 +63,8 @@ struct Races {
     multiplies: Option<Multiplies>,
     /// The async proxy, if the kernel uses it.
     proxy: Option<Proxy>,
+    /// Tensor maps that the block has changed.
+    maps: Maps,
 }
 
 /// The results of a block's observer.
@@ -72,6 +76,7 @@ pub(crate) struct Left {
     pub shadow: u64,
     pub stores: Option<Stores>,
     pub touched: Option<touched::Pages>,
+    pub phases: Option<Phases>,
 }
 
 impl Checker {
@@ -94,6 +99,7 @@ impl Checker {
             multiplies: (multiplies && !muted).then(|| Multiplies::new(context.shared)),
             proxy: ((multiplies || context.bulk) && !muted)
                 .then(|| Proxy::new(context.shared, context.block_threads())),
+            maps: Maps::default(),
         });
         let facts = context.facts.as_ref();
         let init = facts
@@ -105,15 +111,15 @@ impl Checker {
         let lanes = context.settings.has(Check::Lanes).then(|| Lanes::new(block));
         let provenance = context.fragments.as_ref().map(|_| Provenance::new(block, context.shared));
         let barrier = context.settings.has(Check::Barrier).then(BarrierUse::default);
-        let (fences, raw_findings) = (Fences::default(), RawFindings::default());
-        let touched = context.settings.touched.then(touched::Pages::default);
+        let raw_findings = if muted { RawFindings::without_races() } else { RawFindings::default() };
+        let places = context.settings.overlap.is_some();
+        let touched = context.settings.touched.then(|| touched::Pages::with_places(places));
         Checker {
             rank: context.cluster_rank(block),
             context,
             block,
-            muted,
             order,
-            fences,
+            fences: Fences::default(),
             raw_findings,
             race,
             init,
@@ -123,13 +129,31 @@ impl Checker {
             provenance,
             taint,
             touched,
+            phases: None,
             log: None,
+        }
+    }
+
+    /// A bulk copy, or a row of a tensor copy, as an access to global memory.
+    fn global_bulk(&mut self, copy: &BulkCopy) {
+        if let Some(touched) = &mut self.touched {
+            touched.bulk(copy);
+        }
+        if let Some(phases) = &mut self.phases {
+            phases.bulk(&self.order, copy);
+        }
+        if let (Some(outputs), (Space::Global, address)) = (&mut self.outputs, copy.to) {
+            outputs.bulk(address, copy.bytes);
+        }
+        if let Some(race) = &mut self.race {
+            let findings = self.raw_findings.races();
+            race.global.bulk(&self.context, &mut self.order, findings, self.block, copy);
         }
     }
 
     pub(crate) fn finish(mut self) -> Left {
         if let Some(race) = &mut self.race {
-            race.global.finish(&self.context, &mut self.raw_findings);
+            race.global.finish(&self.context, self.raw_findings.races());
         }
         let rank = at(self.rank);
         let bytes =
@@ -149,6 +173,7 @@ impl Checker {
             shadow: u64::try_from(shadow).unwrap_or(u64::MAX),
             stores: self.outputs.and_then(Outputs::into_own),
             touched: self.touched,
+            phases: self.phases,
         }
     }
 }
@@ -172,12 +197,11 @@ impl Checker {
     /// A multiplication may read its operands from its issue until the warp has waited for it; the reads count as the warp's,
     /// at both times.
     fn read_operands(&mut self, multiply: &MultiplyAsync<'_>) {
-        let Checker { context, order, fences, raw_findings, muted, race: Some(race), .. } = self else {
+        let Checker { context, order, fences, raw_findings, race: Some(race), .. } = self else {
             return;
         };
         let rank = at(self.rank);
-        let mut dropped = RawFindings::default();
-        let findings = if *muted { &mut dropped } else { raw_findings };
+        let findings = raw_findings.races();
         for pieces in multiply.pieces.chunks(32) {
             let addresses =
                 Row(std::array::from_fn(|lane| u64::from(pieces.get(lane).copied().unwrap_or(0))));
@@ -219,13 +243,18 @@ impl Observer for Checker {
         if let Some(race) = &mut self.race {
             race.global.issue(&self.context, issue);
             if let Some(multiplies) = &mut race.multiplies {
-                multiplies.issue(&self.context, self.block, &mut self.raw_findings, issue);
+                multiplies.issue(&self.context, self.block, self.raw_findings.races(), issue);
             }
             if let (Some(proxy), Op::Fence(Fence::Proxy { shared: true })) =
                 (&mut race.proxy, self.context.program.op(issue.pc))
             {
                 proxy.fence(issue.warp, issue.exec);
             }
+        }
+        if let (Some(phases), Op::GridDependency { waits }) =
+            (&mut self.phases, self.context.program.op(issue.pc))
+        {
+            phases.control(&self.order, self.block, (issue.warp, issue.exec), *waits);
         }
         match self.context.sites.get(issue.pc).kind {
             Kind::Fence(scope, sequential) => {
@@ -259,10 +288,12 @@ impl Observer for Checker {
             provenance.access(&self.context, access);
         }
         if let (Some(touched), Space::Global) = (&mut self.touched, access.space) {
-            by_use(access, |access| touched.access(&self.context.sites, access));
+            by_use(access, |access| touched.access(&self.context.sites, access, access.lanes));
         }
-        let Checker { context, rank, order, fences, raw_findings, muted, race, init, outputs, taint, .. } =
-            self;
+        if let (Some(phases), Space::Global) = (&mut self.phases, access.space) {
+            by_use(access, |access| phases.access(&self.context.sites, &self.order, access));
+        }
+        let Checker { context, rank, order, fences, raw_findings, race, init, outputs, taint, .. } = self;
         let rank = at(*rank);
         if let Some(taint) = taint
             && let (Some(facts), Some(entrances)) = (&context.facts, &context.entrances)
@@ -288,9 +319,8 @@ impl Observer for Checker {
             }
         }
         if let (Some(race), false) = (race, access.deferred) {
-            let Races { shared, global, copies, multiplies, proxy } = race;
-            let mut dropped = RawFindings::default();
-            let findings = if *muted { &mut dropped } else { raw_findings };
+            let Races { shared, global, copies, multiplies, proxy, .. } = race;
+            let findings = raw_findings.races();
             if let (Some(multiplies), Space::Shared) = (multiplies, access.space) {
                 multiplies.access(context, findings, access);
             }
@@ -313,14 +343,13 @@ impl Observer for Checker {
         if let Some(log) = &self.log {
             log.access(access);
         }
-        let Checker { context, order, fences, raw_findings, muted, race, init, .. } = self;
+        let Checker { context, order, fences, raw_findings, race, init, .. } = self;
         let Some(Races { shared, copies, .. }) = race else { return };
-        let mut dropped = RawFindings::default();
         shared.with(|cluster| {
             if let (Some(init), Some(facts)) = (init, &context.facts) {
                 init.remote(facts, access, cluster.windows.get(at(rank)));
             }
-            let findings = if *muted { &mut dropped } else { raw_findings };
+            let findings = raw_findings.races();
             cluster.visit(context, order, findings, rank, access);
             let Some(window) = cluster.windows.get_mut(at(rank)) else { return };
             by_use(access, |access| window.access(context, order, fences, findings, copies, access));
@@ -412,8 +441,11 @@ impl Observer for Checker {
         if let Some(touched) = &mut self.touched {
             touched.copy(copy);
         }
+        if let Some(phases) = &mut self.phases {
+            phases.copy(&self.order, copy);
+        }
         let rank = at(self.rank);
-        let Checker { context, block, order, raw_findings, muted, race, init, outputs, taint, .. } = self;
+        let Checker { context, block, order, raw_findings, race, init, outputs, taint, .. } = self;
         if let Some(taint) = taint {
             taint.copy_issued(copy);
         }
@@ -421,8 +453,7 @@ impl Observer for Checker {
             init.copy_issued(copy, outputs.as_mut());
         }
         if let Some(race) = race {
-            let mut dropped = RawFindings::default();
-            let findings = if *muted { &mut dropped } else { raw_findings };
+            let findings = raw_findings.races();
             let copies = &race.copies;
             race.shared.with(|cluster| {
                 if let Some(window) = cluster.windows.get_mut(rank) {
@@ -457,16 +488,12 @@ impl Observer for Checker {
     }
 
     fn bulk_issued(&mut self, copy: &BulkCopy) {
-        let Checker { context, block, rank, order, raw_findings, muted, race, outputs, .. } = self;
-        if let (Some(outputs), (Space::Global, address), false) = (outputs, copy.to, copy.tensor) {
-            outputs.bulk(address, copy.bytes);
-        }
-        let Some(race) = race else { return };
-        let mut dropped = RawFindings::default();
-        let findings = if *muted { &mut dropped } else { raw_findings };
         if !copy.tensor {
-            race.global.bulk(context, order, findings, *block, copy);
+            self.global_bulk(copy);
         }
+        let Checker { context, block, rank, order, raw_findings, race, .. } = self;
+        let Some(race) = race else { return };
+        let findings = raw_findings.races();
         if let Some(proxy) = &mut race.proxy {
             // A store of registers has no source in memory.
             if let (Some(from), false) = (bulk::offset_in(*rank, copy.from), copy.from == copy.to) {
@@ -481,16 +508,12 @@ impl Observer for Checker {
     }
 
     fn tensor_issued(&mut self, copy: &BulkCopy, rows: &[(u64, u32)]) {
-        let Checker { context, block, order, raw_findings, muted, race, outputs, .. } = self;
-        let mut dropped = RawFindings::default();
-        let findings = if *muted { &mut dropped } else { raw_findings };
-        for row in copy.rows(rows) {
-            if let (Some(outputs), (Space::Global, address)) = (outputs.as_mut(), row.to) {
-                outputs.bulk(address, row.bytes);
-            }
-            if let Some(race) = race {
-                race.global.bulk(context, order, findings, *block, &row);
-            }
+        copy.rows(rows).for_each(|row| self.global_bulk(&row));
+    }
+
+    fn tensor_map(&mut self, used: &MapUse) {
+        if let Some(race) = &mut self.race {
+            race.maps.used(self.raw_findings.races(), self.block, used);
         }
     }
 
@@ -513,8 +536,8 @@ impl Observer for Checker {
     }
 
     fn bulk_left(&mut self, copy: &BulkCopy) {
-        if self.race.is_some() && !self.muted {
-            bulk::left(&self.context, &mut self.raw_findings, self.block, copy);
+        if self.race.is_some() {
+            bulk::left(&self.context, self.raw_findings.races(), self.block, copy);
         }
     }
 
@@ -525,7 +548,7 @@ impl Observer for Checker {
             }
             if let Some(proxy) = &race.proxy {
                 let pieces = (multiply.pieces, 16);
-                proxy.read(&self.context, self.block, &mut self.raw_findings, multiply.pc, pieces);
+                proxy.read(&self.context, self.block, self.raw_findings.races(), multiply.pc, pieces);
             }
         }
         self.read_operands(multiply);
@@ -578,8 +601,7 @@ impl Observer for Checker {
     fn exit(&mut self, warp: u32, lanes: u32) {
         self.order.exit(warp, lanes);
         if let (Some(race), true) = (&mut self.race, self.order.ended()) {
-            let mut dropped = RawFindings::default();
-            let findings = if self.muted { &mut dropped } else { &mut self.raw_findings };
+            let findings = self.raw_findings.races();
             let place = (self.block, self.rank);
             race.shared.with(|cluster| cluster.ended(&self.context, &self.order, findings, place));
         }

@@ -458,7 +458,7 @@ impl Reader<'_> {
             | Op::Trap
             | Op::Event
             | Op::Sleep
-            | Op::GridDependency
+            | Op::GridDependency { .. }
             | Op::SetRegisters
             | Op::Stack(_) => Rule::Any,
         }
@@ -493,7 +493,7 @@ impl Reader<'_> {
                 (Rule::Lanes, widths)
             }
             Op::TransposeMatrix => (Rule::Transpose, vec![word; 2]),
-            Op::Multiply(product) => (Rule::Multiply(Shape::of(product)?), vec![word; all]),
+            Op::Multiply(product) => (Rule::Multiply(Shape::in_registers(product)?), vec![word; all]),
             _ => return None,
         })
     }
@@ -535,6 +535,14 @@ impl Reader<'_> {
                     (false, _) => Some((numbered(row), Use::Condition, u32::MAX)),
                 };
                 self.reads.iter().filter_map(used).collect()
+            }
+            // Lanes whose scales are not selected may have any; `init/product.rs` follows the others.
+            Op::Multiply(product) if product.scale.is_some() => {
+                let scale = |row: &(Width, u32)| {
+                    [6, 3].iter().any(|back| Some(row.1) == all.len().checked_sub(*back).map(|at| all[at]))
+                };
+                let read = self.reads.iter().filter(|row| !scale(row));
+                read.map(|row| (numbered(row), Use::Matrix, u32::MAX)).collect()
             }
             Op::Multiply(_) => every(Use::Matrix),
             // Whether the accumulators are read, `scale-d` decides when it is executed.
@@ -590,7 +598,7 @@ impl Reader<'_> {
             | Op::Trap
             | Op::Event
             | Op::Sleep
-            | Op::GridDependency
+            | Op::GridDependency { .. }
             | Op::SetRegisters
             | Op::Stack(_)
             | Op::Parameter

@@ -136,7 +136,9 @@ impl Init {
         if let Rule::Multiply(shape) = cold.rule
             && issue.exec == u32::MAX
         {
-            if let Some((origin, lanes)) = warp.registers.multiply(facts, issue.pc, cold, shape) {
+            if let Some((origin, lanes)) =
+                warp.registers.multiply(facts, issue.pc, cold, shape, issue.registers)
+            {
                 let place = UsePlace { block: issue.block, warp: issue.warp, pc: issue.pc, lanes };
                 report(context, raw_findings, Use::Matrix, place, origin, None);
                 for row in writes {

@@ -502,6 +502,8 @@ pub struct Counters {
     pub grid: [u32; 3],
     /// Threads of a block in each direction.
     pub block: [u32; 3],
+    /// Blocks of a cluster in each direction.
+    pub cluster: [u32; 3],
     /// Bytes of static shared memory of a block.
     pub static_shared: u32,
     /// Bytes of dynamic shared memory of a block.
@@ -522,6 +524,11 @@ impl Counters {
     /// Threads of a block.
     pub fn block_threads(&self) -> u64 {
         self.block.iter().map(|extent| u64::from(*extent)).product()
+    }
+
+    /// Blocks of a cluster.
+    pub fn cluster_size(&self) -> u32 {
+        self.cluster.iter().fold(1, |blocks, extent| blocks.saturating_mul(*extent))
     }
 
     /// Warps of the blocks that were counted.

@@ -139,6 +139,7 @@ impl Device {
             kernel: program.name.clone(),
             grid: launch.blocks(),
             block: launch.threads(),
+            cluster: launch.cluster_dims(),
             static_shared: program.static_shared,
             dynamic_shared: launch.dynamic_shared(),
             blocks,

@@ -179,6 +179,7 @@ pub(crate) fn tensor(op: &Op) -> Option<String> {
     if !product.wmma {
         words.extend(operator);
     }
+    words.extend(product.scale.map(|scale| scale.ty.name().to_owned()));
     Some(words.join("."))
 }
 

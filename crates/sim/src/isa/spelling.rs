@@ -99,6 +99,7 @@ fn shapes(text: &str, position: usize, spelling: &[&str]) -> Vec<Shape> {
         "a" if spelling.contains(&"mma_async") => vec![Shape::Register(64), words(4)],
         "scale-d" => vec![Shape::Register(1), Shape::Integer(1)],
         "imm-scale-a" | "imm-scale-b" | "imm-trans-a" | "imm-trans-b" => vec![Shape::Integer(1)],
+        "ids-a" | "ids-b" => vec![Shape::Vector(vec![Shape::Integer(0); 2])],
         "immAlign" => vec![Shape::Integer(16)],
         "cache-policy" => vec![Shape::Register(64)],
         "cp-size" => [4, 8, 16].map(Shape::Integer).to_vec(),

@@ -88,7 +88,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         "griddepcontrol.action; .action = .launch_dependents .wait",
         "parallel-synchronization-and-communication-instructions-griddepcontrol",
         (7, 8, 90),
-        nothing
+        grid_dependency
     ),
     op!(
         Control,
@@ -106,8 +106,20 @@ fn fence(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(if wide { bound.communicating() } else { bound })
 }
 
-fn nothing(_: &Spec<'_>) -> Result<Bound, Refusal> {
-    Ok(Bound::new([], |_, _| Flow::Next))
+/// Waits for the grids that this one depends on, or lets those that depend on it start. Those before it have ended here; their stores
+/// are hidden until the block waits (`memory/earlier.rs`). A launch without prerequisites waits for nothing.
+fn grid_dependency(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    if spec.get("action") == Some("wait") {
+        return Ok(Bound::new([], |w, _| {
+            w.cta.dependency.wait();
+            w.global.waited();
+            Flow::Next
+        }));
+    }
+    Ok(Bound::new([], |w, _| {
+        w.cta.dependency.triggered = true;
+        Flow::Next
+    }))
 }
 
 /// Registers of a multiprocessor.

@@ -4,7 +4,7 @@ use super::footprint::{self, Allowance};
 use super::turns::Turns;
 use super::warp::Turn;
 use super::{Grid, Row, Wait, Warp, WarpState, at};
-use crate::memory::{Global, SharedMemory};
+use crate::memory::{Global, Heap, SharedMemory};
 use crate::observe::{Arrival, Detail, Observer};
 use crate::program::SpecialKind;
 use crate::stop::{Blame, Stop, StopKind};
@@ -26,6 +26,8 @@ pub struct Cta {
     pub live: u32,
     /// Registers of a thread that each warp has asked for with `setmaxnreg`; 0 if it has not.
     pub(crate) registers: [u32; 32],
+    /// How the block has used `griddepcontrol`.
+    pub(crate) dependency: GridDependency,
     /// What `printf` printed.
     pub output: Vec<u8>,
     /// Set while the launch looks for infinite loops; records whether anything changed that another thread could notice,
@@ -43,6 +45,30 @@ pub struct Cta {
     pub(super) stops: Stops,
     /// Bulk copies in flight; those of the cluster are in its first block.
     pub(super) bulk: Vec<super::bulk::Bulk>,
+}
+
+/// How a launch, or a block of it, has used `griddepcontrol`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GridDependency {
+    /// It has let the launches that depend on it start, before it ended.
+    pub triggered: bool,
+    /// It has waited for the launches that it depends on.
+    pub waited: bool,
+    /// A block has waited before it let others start: they start after the launches that this one depends on.
+    pub waited_first: bool,
+}
+
+impl GridDependency {
+    pub(crate) fn wait(&mut self) {
+        self.waited = true;
+        self.waited_first |= !self.triggered;
+    }
+
+    pub(crate) fn merge(&mut self, other: GridDependency) {
+        self.triggered |= other.triggered;
+        self.waited |= other.waited;
+        self.waited_first |= other.waited_first;
+    }
 }
 
 /// Where the warps of a block stop before they execute an instruction, if the run has an observer.
@@ -345,6 +371,7 @@ impl BlockRun {
                 barriers: [Barrier::default(); 17],
                 live: threads,
                 registers: [0; 32],
+                dependency: GridDependency::default(),
                 output: Vec::new(),
                 probed: false,
                 changed: false,
@@ -465,6 +492,20 @@ impl BlockRun {
         let [x, y, z] = index;
         stop.notes.push(format!("warp {} of block ({x},{y},{z}) was here", warp.id));
         Some(stop)
+    }
+
+    /// The memory itself, as its blocks see it.
+    pub(super) fn direct<'a>(&self, heap: &'a mut Heap) -> Global<'a> {
+        heap.dependence.waited = self.dependency().waited;
+        Global::Direct(heap)
+    }
+
+    /// How it has used `griddepcontrol`.
+    pub(super) fn dependency(&self) -> GridDependency {
+        self.ctas.iter().fold(GridDependency::default(), |mut all, cta| {
+            all.merge(cta.dependency);
+            all
+        })
     }
 
     /// The block's output, and its memory for the next block.

@@ -326,13 +326,12 @@ struct Observers {
 }
 
 impl Observers {
+    /// The observer of the block whose events follow.
     fn own(&mut self) -> &mut dyn Observer {
         let current = self.current.min(self.blocks.len() - 1);
         &mut *self.blocks[current]
     }
-}
 
-impl Observers {
     /// The observer of the block that issued a copy.
     fn of(&mut self, copy: &BulkCopy) -> &mut dyn Observer {
         let rank = at(copy.rank).min(self.blocks.len() - 1);
@@ -340,6 +339,8 @@ impl Observers {
     }
 }
 
+// A method that is not forwarded is a check that clusters do not get.
+#[deny(clippy::missing_trait_methods)]
 impl Observer for Observers {
     fn detail(&self) -> Detail {
         self.blocks.first().map_or(Detail::Instructions, |block| block.detail())

@@ -11,7 +11,7 @@ use super::grid::{
 };
 use super::spin::Suspicion;
 use super::warp::Turn;
-use crate::memory::{Global, Heap};
+use crate::memory::Heap;
 use crate::observe::Observer;
 use crate::stop::{Blame, Stop, StopKind};
 use std::collections::BTreeMap;
@@ -115,6 +115,7 @@ pub(super) fn run(
             break;
         }
     }
+    active.iter().for_each(|(run, _)| outcome.dependency.merge(run.dependency()));
     let ended = active.into_iter().map(|(run, watch)| (run.number, (run.end().0, watch)));
     let mut ended: BTreeMap<_, _> = ended.collect();
     hand_on(&mut ended, u32::MAX, &mut outcome.output, collect);
@@ -179,7 +180,7 @@ fn advance(
                 };
                 let before = run.instructions;
                 let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
-                let turn = run.turn(i, grid, &mut Global::Direct(heap), (watch, true), &allowance, QUANTUM);
+                let turn = run.turn(i, grid, &mut run.direct(heap), (watch, true), &allowance, QUANTUM);
                 *instructions = instructions.saturating_add(run.instructions - before);
                 match turn {
                     Err(stop) => return Some(stop),
@@ -195,7 +196,7 @@ fn advance(
             }
             if expired {
                 let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
-                if let Some(stop) = run.complete_tracked(grid, &mut Global::Direct(heap), watch) {
+                if let Some(stop) = run.complete_tracked(grid, &mut run.direct(heap), watch) {
                     return Some(stop);
                 }
             }

@@ -33,7 +33,7 @@ pub(crate) use used::used_pieces;
 
 // The parts of the machine: public because the routines of the instruction table name them, and subject to change.
 #[doc(hidden)]
-pub use block::{Barrier, BarrierReduction, Cta};
+pub use block::{Barrier, BarrierReduction, Cta, GridDependency};
 #[doc(hidden)]
 pub use bulk::{Bulk, Reduction};
 #[doc(hidden)]

@@ -462,7 +462,7 @@ impl Effect {
             | Op::Return
             | Op::Event
             | Op::Sleep
-            | Op::GridDependency
+            | Op::GridDependency { .. }
             | Op::Parameter => Effect::Computes,
         }
     }

@@ -254,7 +254,7 @@ impl Program {
             | Op::Exit
             | Op::Trap
             | Op::Event
-            | Op::GridDependency
+            | Op::GridDependency { .. }
             | Op::SetRegisters
             | Op::Stack(_)
             | Op::Parameter

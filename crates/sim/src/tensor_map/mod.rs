@@ -7,6 +7,8 @@
 mod encoding;
 mod plan;
 mod rules;
+#[cfg(test)]
+mod tests;
 
 pub use encoding::Unreadable;
 pub use plan::{Plan, PlanError, Row};

@@ -300,7 +300,7 @@ fn sign(element: Element) -> u32 {
     match element {
         Element::F16 | Element::Bf16 => 0x8000,
         Element::Tf32 => 0x8000_0000,
-        Element::E4m3 | Element::E5m2 => 0x80,
+        _ => 0x80,
     }
 }
 

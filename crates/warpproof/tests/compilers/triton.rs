@@ -1,5 +1,5 @@
-//! Triton's kernels: the committed modules of `corpus/triton` for sm_89, launched according to their
-//! manifest.
+//! Triton's kernels: the committed modules of `corpus/triton` for sm_89 and sm_90a, launched according to
+//! their manifest.
 //!
 //! In addition to random inputs with bounded errors, matrix products and attention run on inputs for which
 //! every step is exact: small integers, and queries that each match one key. Then the result must be
@@ -18,6 +18,7 @@ use warpproof_sim::check::Role;
 
 use crate::data::{Data, Type};
 use crate::launch::{Argument, Case, Launched};
+use crate::reference::TensorCore;
 
 #[derive(Deserialize)]
 struct Manifest {
@@ -53,15 +54,16 @@ fn corpus() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../corpus/triton")
 }
 
-/// The modules for sm_89.
+/// All modules.
 pub(crate) fn modules() -> Vec<Module> {
     let text = fs::read_to_string(corpus().join("manifest.json")).unwrap();
     let manifest: Manifest = serde_json::from_str(&text).unwrap();
-    manifest.modules.into_iter().filter(|module| module.arch == "sm_89").collect()
+    manifest.modules
 }
 
-fn module(name: &str) -> Module {
-    modules().into_iter().find(|module| module.name == name).unwrap_or_else(|| panic!("no module {name}"))
+fn module(name: &str, arch: &str) -> Module {
+    let found = modules().into_iter().find(|module| module.name == name && module.arch == arch);
+    found.unwrap_or_else(|| panic!("no module {name} for {arch}"))
 }
 
 fn element_type(name: &str) -> Type {
@@ -79,6 +81,14 @@ fn element_type(name: &str) -> Type {
 }
 
 impl Module {
+    /// How the tensor core of its architecture adds.
+    fn tensor_core(&self, ty: Type) -> TensorCore {
+        match self.arch.as_str() {
+            "sm_90" => TensorCore::of_hopper(ty),
+            _ => TensorCore::of(ty),
+        }
+    }
+
     fn constant(&self, name: &str) -> usize {
         usize::try_from(self.constants[name].as_u64().unwrap()).unwrap()
     }
@@ -165,8 +175,9 @@ fn rows_of(data: &Data, stride: usize, columns: usize) -> Data {
 
 #[test]
 fn every_module_is_tested() {
-    let tested: Vec<&str> = [rows::TESTED, matmul::TESTED, attention::TESTED].concat();
+    let tested: Vec<(&str, &str)> = [rows::TESTED, matmul::TESTED, attention::TESTED].concat();
     for module in modules() {
-        assert!(tested.contains(&module.name.as_str()), "{} has no test", module.name);
+        let (name, arch) = (module.name.as_str(), module.arch.as_str());
+        assert!(tested.contains(&(name, arch)), "{name} has no test for {arch}");
     }
 }

@@ -154,8 +154,11 @@ pub enum Op {
     Event,
     /// `nanosleep`.
     Sleep,
-    /// `griddepcontrol`.
-    GridDependency,
+    /// `griddepcontrol`: it waits for the grids that this one depends on, or lets those that depend on it start.
+    GridDependency {
+        /// Whether it waits.
+        waits: bool,
+    },
     /// `setmaxnreg`.
     SetRegisters,
     /// `stacksave`, `stackrestore`, `alloca`.
@@ -237,7 +240,8 @@ names! {
 names! {
     /// Elements of matrices.
     Element {
-        F16 = "f16", BF16 = "bf16", TF32 = "tf32", F32 = "f32", F64 = "f64", E4M3 = "e4m3", E5M2 = "e5m2", U8 = "u8",
+        F16 = "f16", BF16 = "bf16", TF32 = "tf32", F32 = "f32", F64 = "f64", E4M3 = "e4m3", E5M2 = "e5m2", E3M2 = "e3m2",
+        E2M3 = "e2m3", E2M1 = "e2m1", U8 = "u8",
         S8 = "s8", U4 = "u4", S4 = "s4", B1 = "b1", S32 = "s32",
     }
 }
@@ -450,6 +454,8 @@ pub struct Atomic {
     pub space: Space,
     /// Of the memory cell.
     pub ty: Type,
+    /// How many cells next to each other.
+    pub vector: u32,
     /// What it promises.
     pub semantics: Semantics,
     /// To which threads; the device if it names none.
@@ -608,6 +614,22 @@ pub struct Multiply {
     pub sparse: Sparsity,
     /// `.xor` or `.and` of single bits.
     pub bits: Option<Combine>,
+    /// `.block_scale`: blocks of A and B have factors of this type.
+    pub scale: Option<BlockScale>,
+}
+
+/// The factors of a block-scaled multiplication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockScale {
+    /// Of a factor.
+    pub ty: ScaleType,
+    /// How many a row of A has: 1, 2 or 4.
+    pub count: u32,
+}
+
+names! {
+    /// Types of the factors of a block-scaled multiplication.
+    ScaleType { UE8M0 = "ue8m0", UE4M3 = "ue4m3" }
 }
 
 /// How a sparse A names the elements that it stores.

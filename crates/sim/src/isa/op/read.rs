@@ -1,10 +1,10 @@
 //! From the modifiers that a syntax box matched to an [`Op`].
 
 use super::{
-    AND, Arithmetic, ArithmeticKind, Atomic, Barrier, BarrierOp, Bits, Bulk, CacheOperator, Combine, Compare,
-    Comparison, Convert, CopyAsync, Counter, Element, Fence, Load, Logic, MatrixTile, Mbarrier, MbarrierOp,
-    Move, MoveShape, Multiply, MultiplyAsync, NOT, OR, Op, Part, Property, Scope, Semantics, Shuffle,
-    ShuffleMode, Sparsity, StackOp, Store, Surface, Texture, Tile, VoteMode, XOR,
+    AND, Arithmetic, ArithmeticKind, Atomic, Barrier, BarrierOp, Bits, BlockScale, Bulk, CacheOperator,
+    Combine, Compare, Comparison, Convert, CopyAsync, Counter, Element, Fence, Load, Logic, MatrixTile,
+    Mbarrier, MbarrierOp, Move, MoveShape, Multiply, MultiplyAsync, NOT, OR, Op, Part, Property, ScaleType,
+    Scope, Semantics, Shuffle, ShuffleMode, Sparsity, StackOp, Store, Surface, Texture, Tile, VoteMode, XOR,
 };
 use crate::isa::memory::space_of;
 use crate::isa::{Shape, Spec};
@@ -66,6 +66,7 @@ impl Op {
                 combine: read.first(Combine::parse)?,
                 space: read.space(),
                 ty: read.ty()?,
+                vector: read.vector(),
                 semantics: match read.semantics() {
                     Semantics::Weak => Semantics::Relaxed,
                     named => named,
@@ -124,7 +125,7 @@ impl Op {
             "trap" => Op::Trap,
             "brkpt" | "pmevent" => Op::Event,
             "nanosleep" => Op::Sleep,
-            "griddepcontrol" => Op::GridDependency,
+            "griddepcontrol" => Op::GridDependency { waits: read.has("wait") },
             "setmaxnreg" => Op::SetRegisters,
             "stacksave" => Op::Stack(StackOp::Save),
             "stackrestore" => Op::Stack(StackOp::Restore),
@@ -386,7 +387,14 @@ impl Read<'_> {
             Sparsity::Dense
         };
         let bits = self.has("popc").then(|| self.first(Combine::parse)).flatten();
-        Some(Multiply { shape: self.shape()?, elements, wmma: opcode == "wmma", sparse, bits })
+        // A block has 32 elements unless `.scale_vec` names another number of blocks.
+        let count = match self.spec.get("vec") {
+            Some("scale_vec::4X") => 4,
+            _ if self.has("m16n8k64") => 2,
+            _ => 1,
+        };
+        let scale = self.first(ScaleType::parse).map(|ty| BlockScale { ty, count });
+        Some(Multiply { shape: self.shape()?, elements, wmma: opcode == "wmma", sparse, bits, scale })
     }
 }
 

@@ -59,7 +59,7 @@ pub fn sparse<
         Element::E4m3 | Element::E5m2 => {
             Single::by_blocks(&rule, elements, accumulator, block, &whole, b, c, exact);
         }
-        Element::F16 | Element::Bf16 | Element::Tf32 => {
+        Element::F16 | Element::Bf16 | Element::Tf32 | Element::E3m2 | Element::E2m3 | Element::E2m1 => {
             Double::by_blocks(&rule, elements, accumulator, block, &whole, b, c, exact);
         }
     }

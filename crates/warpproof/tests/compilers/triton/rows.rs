@@ -7,13 +7,24 @@ use crate::reference::{EX2, U32, close_data, gamma, same_bits, softmax};
 
 macro_rules! modules {
     ($($name:ident: $check:ident)*) => {
-        $(
-            #[test]
-            fn $name() {
-                $check(stringify!($name));
-            }
-        )*
-        pub(super) const TESTED: &[&str] = &[$(stringify!($name)),*];
+        mod sm_89 {
+            $(
+                #[test]
+                fn $name() {
+                    super::$check(stringify!($name), "sm_89");
+                }
+            )*
+        }
+        mod sm_90 {
+            $(
+                #[test]
+                fn $name() {
+                    super::$check(stringify!($name), "sm_90");
+                }
+            )*
+        }
+        pub(super) const TESTED: &[(&str, &str)] =
+            &[$((stringify!($name), "sm_89"), (stringify!($name), "sm_90")),*];
     };
 }
 pub(super) use modules;
@@ -32,8 +43,8 @@ fn normal(ty: Type, count: usize, random: &mut Random) -> Data {
     Data::of_floats(ty, (0..count).map(|_| random.normal()))
 }
 
-fn check_add(name: &str) {
-    let module = module(name);
+fn check_add(name: &str, arch: &str) {
+    let module = module(name, arch);
     let (ty, mut random) = (module.ty("x"), Random::new(1));
     // The last program is only partly inside, and the arrays extend beyond n.
     let (n, length) = (2000, 2100);
@@ -56,8 +67,8 @@ fn check_add(name: &str) {
     });
 }
 
-fn check_softmax(name: &str) {
-    let module = module(name);
+fn check_softmax(name: &str, arch: &str) {
+    let module = module(name, arch);
     let (ty, mut random) = (module.ty("x"), Random::new(2));
     let columns = module.constant("BLOCK") - 55;
     let (rows, x_stride, out_stride) = (5, columns.next_multiple_of(16) + 16, columns.next_multiple_of(16));
@@ -90,8 +101,8 @@ fn check_softmax(name: &str) {
     });
 }
 
-fn check_layer_norm(name: &str) {
-    let module = module(name);
+fn check_layer_norm(name: &str, arch: &str) {
+    let module = module(name, arch);
     let (ty, mut random) = (module.ty("x"), Random::new(3));
     // Not a multiple of the block, and more than two of them.
     let columns = 2 * module.constant("BLOCK") + 101;
