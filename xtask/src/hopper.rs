@@ -1,6 +1,6 @@
 //! `cargo xtask hopper`: runs our own kernels for Hopper against exact results, and counts which changes of them the checks find.
 //!
-//! The kernels are `tests/pass/hopper`: a GEMM with the structure of CUTLASS 3, attention with that of FlashAttention 3, a
+//! The kernels are `tests/hopper`: a GEMM with the structure of CUTLASS 3, attention with that of FlashAttention 3, a
 //! reduction over distributed shared memory, and a multicast. Each must have no findings and results within derived limits. Then
 //! the study changes one call or one index of the source at a time, compiles the mutant, and checks it. A mutant without a finding
 //! and with correct results must be explained in `hopper/survivor.rs`.
@@ -30,9 +30,10 @@ use problem::{Problem, Ran};
 use survivor::{Reason, SURVIVORS, explanation};
 
 /// The folder of the kernels, from the root.
-const FOLDER: &str = "tests/pass/hopper";
-/// Schedules for the second try of a survivor: the default of `warpproof check` for kernels whose order matters.
-const SCHEDULES: u32 = 12;
+const FOLDER: &str = "tests/hopper";
+/// Schedules for the second try of a survivor: warps forward and backward, interleaved, and one after the other, with copies as late and as
+/// early as allowed.
+const SCHEDULES: u32 = 4;
 /// Threads that check mutants.
 const WORKERS: usize = 2;
 
@@ -78,11 +79,12 @@ struct Sound {
     worst: f64,
 }
 
-/// Runs the kernels whose name contains `filter`; with `mutate`, tries their mutants too, and compares the book's page or writes it.
+/// Runs the kernels whose name begins with `filter`; unless only the sound ones are asked for, tries their mutants too, and compares the
+/// book's page with the outcome, or writes it.
 pub(crate) fn run(bless: bool, filter: Option<&str>, list: bool, sound_only: bool) -> Result<(), String> {
     let toolchain = Toolchain::find(&Options::from_env().with_cuda(12)).map_err(|error| error.to_string())?;
     let chosen: Vec<&'static Kernel> =
-        KERNELS.iter().filter(|kernel| filter.is_none_or(|filter| kernel.name.contains(filter))).collect();
+        KERNELS.iter().filter(|kernel| filter.is_none_or(|filter| kernel.name.starts_with(filter))).collect();
     let (mut sound, mut tried) = (Vec::new(), Vec::new());
     for kernel in chosen {
         let study = Study::new(kernel, &toolchain)?;
@@ -91,12 +93,15 @@ pub(crate) fn run(bless: bool, filter: Option<&str>, list: bool, sound_only: boo
             continue;
         }
         let mutants = mutations(&study.source);
-        for result in each(&mutants, |mutation| study.fate(mutation)) {
-            let one = result?;
-            if list {
+        let results = each(&mutants, |mutation| {
+            let result = study.fate(mutation);
+            if let (true, Ok(one)) = (list, &result) {
                 println!("{}:{}: {}: {:?}", one.kernel, one.line, one.label, one.fate);
             }
-            tried.push(one);
+            result
+        });
+        for result in results {
+            tried.push(result?);
         }
     }
     if sound_only {
@@ -107,7 +112,10 @@ pub(crate) fn run(bless: bool, filter: Option<&str>, list: bool, sound_only: boo
         .iter()
         .filter(|mutant| mutant.fate == Fate::Survived && mutant.reason().is_none())
         .map(|mutant| {
-            format!("{}:{}: {} survived without a reason in hopper/survivor.rs", mutant.kernel, mutant.line, mutant.label)
+            format!(
+                "{}:{}: {} survived without a reason in hopper/survivor.rs",
+                mutant.kernel, mutant.line, mutant.label
+            )
         })
         .collect();
     if filter.is_none() {
@@ -122,14 +130,18 @@ fn stale(tried: &[Tried]) -> Vec<String> {
     let survives = |known: &survivor::Survivor| {
         tried.iter().any(|mutant| {
             mutant.fate == Fate::Survived
-                && (mutant.kernel, mutant.line, mutant.label.as_str()) == (known.kernel, known.line, known.label)
+                && (mutant.kernel, mutant.line, mutant.label.as_str())
+                    == (known.kernel, known.line, known.label)
         })
     };
     SURVIVORS
         .iter()
         .filter(|known| !survives(known))
         .map(|known| {
-            format!("{}:{}: {}: in hopper/survivor.rs, but not a survivor", known.kernel, known.line, known.label)
+            format!(
+                "{}:{}: {}: in hopper/survivor.rs, but not a survivor",
+                known.kernel, known.line, known.label
+            )
         })
         .collect()
 }
@@ -169,7 +181,8 @@ struct Study<'t> {
 impl<'t> Study<'t> {
     fn new(kernel: &'static Kernel, toolchain: &'t Toolchain) -> Result<Self, String> {
         let path = root().join(FOLDER).join(kernel.file);
-        let source = fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let source =
+            fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         let problems = (kernel.problems)();
         let mut study = Study { kernel, toolchain, source, entry: String::new(), problems };
         study.entry = study.entry_of(&study.compile(&study.source)?);
@@ -188,8 +201,17 @@ impl<'t> Study<'t> {
     fn entry_of(&self, ptx: &str) -> String {
         let name = self.problems.first().map_or("", |problem| problem.kernel);
         let begins = |line: &&str| line.contains(".entry") && line.contains(&format!("{name}("));
-        let lines = ptx.lines().skip_while(|line| !begins(line)).take_while(|line| *line != "}");
-        lines.filter(|line| !line.trim_start().starts_with(".loc")).collect::<Vec<_>>().join("\n")
+        let mut lines = ptx.lines().skip_while(|line| !begins(line));
+        let first = lines.next();
+        // Inline assembly has braces too, so the function ends where the next one begins.
+        let rest =
+            lines.take_while(|line| !line.contains(".entry") && !line.trim_start().starts_with(".file"));
+        first
+            .into_iter()
+            .chain(rest)
+            .filter(|line| !line.trim_start().starts_with(".loc"))
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     /// Checks the kernel as it is.
@@ -210,7 +232,8 @@ impl<'t> Study<'t> {
                 let (checked, again) = problem.check(&ptx, schedules)?;
                 checking += if schedules == 1 { begin.elapsed().as_secs_f64() } else { 0.0 };
                 if let Some(finding) = checked.findings.first() {
-                    let places: Vec<String> = finding.places.iter().map(|label| format!("{label:?}")).collect();
+                    let places: Vec<String> =
+                        finding.places.iter().map(|label| format!("{label:?}")).collect();
                     return Err(format!("{name} has findings: {}\n{}", finding.sentence, places.join("\n")));
                 }
                 if again.bits != ran.bits {
@@ -233,11 +256,8 @@ impl<'t> Study<'t> {
         let Mutation { family, line, label, source } = mutation;
         let named = |error: String| format!("{}:{line}: {label}: {error}", self.kernel.name);
         let ptx = self.compile(source).map_err(named)?;
-        let fate = if self.entry_of(&ptx) == self.entry {
-            Fate::Same
-        } else {
-            self.outcome(&ptx).map_err(named)?
-        };
+        let fate =
+            if self.entry_of(&ptx) == self.entry { Fate::Same } else { self.outcome(&ptx).map_err(named)? };
         Ok(Tried { kernel: self.kernel.name, family: *family, line: *line, label: label.clone(), fate })
     }
 

@@ -259,7 +259,7 @@ tasks! {
         /// Only run the kernels, without mutants
         #[arg(long)]
         sound: bool,
-        /// Only kernels whose name contains this
+        /// Only kernels whose name begins with this
         filter: Option<String>,
     } => hopper::run(bless, filter.as_deref(), list, sound),
 

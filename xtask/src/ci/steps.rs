@@ -215,7 +215,7 @@ pub(super) const STEPS: &[Step] = &[
         1,
         Inputs {
             packages: &["warpproof-sim", "warpproof-toolchain"],
-            files: &["tests/pass/hopper/", "book/src/hopper.md"],
+            files: &["tests/hopper/", "book/src/hopper.md"],
             ..of("hopper")
         },
         || hopper::run(false, None, false, false).map(quiet),

@@ -19,7 +19,7 @@ use super::problem::{Arg, Array, Contents, Problem, Type};
 pub(super) struct Kernel {
     /// As in the report.
     pub(super) name: &'static str,
-    /// Its file in `tests/pass/hopper`.
+    /// Its file in `tests/hopper`.
     pub(super) file: &'static str,
     /// What it is, for the report.
     pub(super) about: &'static str,
@@ -29,7 +29,13 @@ pub(super) struct Kernel {
 }
 
 pub(super) const KERNELS: &[Kernel] = &[
-    Kernel { name: "gemm", file: "gemm.cu", about: "warp-specialized GEMM, f16", problems: || vec![gemm("gemm", Type::F16)], mutated: true },
+    Kernel {
+        name: "gemm",
+        file: "gemm.cu",
+        about: "warp-specialized GEMM, f16",
+        problems: || vec![gemm("gemm", Type::F16)],
+        mutated: true,
+    },
     Kernel {
         name: "gemm_e4m3",
         file: "gemm.cu",
@@ -124,7 +130,8 @@ fn gemm(kernel: &'static str, ty: Type) -> Problem {
     for row in 0..rows {
         for column in 0..columns {
             let products: Vec<f64> = (0..depth).map(|k| at(&a, row, k) * at(&b, column, k)).collect();
-            let (sum, limit) = if small { summed(&products, 32, 13, 13) } else { summed(&products, 16, 25, 23) };
+            let (sum, limit) =
+                if small { summed(&products, 32, 13, 13) } else { summed(&products, 16, 25, 23) };
             values.push((sum, limit + (sum.abs() + limit) * HALF + HALF_TINY));
         }
     }
@@ -164,7 +171,8 @@ fn attention(heads: usize, queries: usize, keys: usize, causal: bool) -> Problem
         let (mut scores, mut magnitude) = (Vec::new(), 0f64);
         for key in 0..seen {
             let products = (0..DIM).map(|d| at(&q, row, d) * at(&k, head * keys + key, d));
-            let (sum, all) = products.fold((0.0, 0.0), |(sum, all), product| (sum + product, all + product.abs()));
+            let (sum, all) =
+                products.fold((0.0, 0.0), |(sum, all), product| (sum + product, all + product.abs()));
             scores.push(sum * f64::from(scale));
             magnitude = magnitude.max(all * f64::from(scale));
         }
@@ -178,7 +186,8 @@ fn attention(heads: usize, queries: usize, keys: usize, causal: bool) -> Problem
         let weight = (tiles + 1.0) * (exponent * std::f64::consts::LN_2 * 2.0 + 6.0 * SINGLE);
         for d in 0..DIM {
             let products = (0..seen).map(|key| weights[key] / sum * at(&v, head * keys + key, d));
-            let (exact, all) = products.fold((0.0, 0.0), |(sum, all), product| (sum + product, all + product.abs()));
+            let (exact, all) =
+                products.fold((0.0, 0.0), |(sum, all), product| (sum + product, all + product.abs()));
             // Weights are f16 in the product and f32 in the sum; a weight below the range of f16 is off by `HALF_TINY`.
             let product = all * (weight + HALF + (keys / 16) as f64 * STEP) + seen as f64 * HALF_TINY / sum;
             let divided = exact.abs() * (weight + (keys as f64 + 2.0) * SINGLE);
@@ -215,7 +224,8 @@ fn cluster_reduce(size: usize) -> Problem {
     let x = input("x", Type::F32, 2 * size, LENGTH, 6);
     let (mut sums, mut maxima, mut counts) = (Vec::new(), Vec::new(), Vec::new());
     for cluster in 0..2 {
-        let places = (cluster * size..(cluster + 1) * size).flat_map(|row| (0..LENGTH).map(move |column| (row, column)));
+        let places = (cluster * size..(cluster + 1) * size)
+            .flat_map(|row| (0..LENGTH).map(move |column| (row, column)));
         let values: Vec<f64> = places.map(|(row, column)| at(&x, row, column)).collect();
         let magnitude: f64 = values.iter().map(|value| value.abs()).sum();
         // An element is part of fewer than 32 additions.
@@ -235,7 +245,13 @@ fn cluster_reduce(size: usize) -> Problem {
             output("maxima", Type::F32, 1, 2, maxima),
             output("counts", Type::I32, 1, 2, counts),
         ],
-        arguments: vec![Arg::Pointer(0), Arg::Pointer(1), Arg::Pointer(2), Arg::Pointer(3), Arg::Int(LENGTH as i32)],
+        arguments: vec![
+            Arg::Pointer(0),
+            Arg::Pointer(1),
+            Arg::Pointer(2),
+            Arg::Pointer(3),
+            Arg::Int(LENGTH as i32),
+        ],
     }
 }
 

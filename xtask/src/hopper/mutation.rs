@@ -145,7 +145,8 @@ fn calls(line: &str) -> Vec<Call<'_>> {
     let mut found = Vec::new();
     let mut previous = ' ';
     for (at, c) in line.char_indices() {
-        let begins = (c.is_ascii_alphabetic() || c == '_') && !(previous.is_ascii_alphanumeric() || previous == '_');
+        let begins =
+            (c.is_ascii_alphabetic() || c == '_') && !(previous.is_ascii_alphanumeric() || previous == '_');
         if begins && let Some(call) = call_at(line, at) {
             found.push(call);
         }
@@ -174,36 +175,54 @@ fn changes(call: &Call<'_>) -> Vec<(Family, String, String)> {
         "wgmma_commit" | "bulk_commit" => vec![removed(Family::Commit)],
         "wgmma_wait" | "bulk_wait_read" => {
             let more = number + 1;
-            vec![removed(Family::Wait), (Family::Wait, format!("leaves {more} groups"), format!("{name}<{more}>()"))]
+            vec![
+                removed(Family::Wait),
+                (Family::Wait, format!("leaves {more} groups"), format!("{name}<{more}>()")),
+            ]
         }
         "mbarrier_wait" | "mbarrier_wait_cluster" => {
             let flipped = with(1, format!("({}) ^ 1", arguments[1]));
-            let mut list = vec![removed(Family::Wait), (Family::Parity, "with the other parity".to_owned(), flipped)];
+            let mut list =
+                vec![removed(Family::Wait), (Family::Parity, "with the other parity".to_owned(), flipped)];
             if *name == "mbarrier_wait_cluster" {
                 let narrow = format!("mbarrier_wait({})", arguments.join(", "));
                 list.push((Family::Wait, "with the block as its scope".to_owned(), narrow));
             }
             list
         }
-        "mbarrier_arrive" | "mbarrier_arrive_remote" => vec![removed(Family::Arrive), repeated(Family::Arrive)],
+        "mbarrier_arrive" | "mbarrier_arrive_remote" => {
+            vec![removed(Family::Arrive), repeated(Family::Arrive)]
+        }
         "mbarrier_expect" => {
             let other = |text: &str| with(1, format!("({}) {text}", arguments[1]));
             vec![
                 removed(Family::Bytes),
                 (Family::Bytes, "expects 16 bytes more".to_owned(), other("+ 16")),
                 (Family::Bytes, "expects 16 bytes less".to_owned(), other("- 16")),
-                (Family::Bytes, "arrives without bytes".to_owned(), format!("mbarrier_arrive({})", arguments[0])),
+                (
+                    Family::Bytes,
+                    "arrives without bytes".to_owned(),
+                    format!("mbarrier_arrive({})", arguments[0]),
+                ),
                 repeated(Family::Bytes),
             ]
         }
         "mbarrier_init" => {
             let mut list = vec![
                 removed(Family::Count),
-                (Family::Count, "expects one arrival more".to_owned(), with(1, format!("({}) + 1", arguments[1]))),
+                (
+                    Family::Count,
+                    "expects one arrival more".to_owned(),
+                    with(1, format!("({}) + 1", arguments[1])),
+                ),
             ];
             // A count of zero is rejected by the manual, not by what the kernel does.
             if arguments[1] != "1" {
-                list.push((Family::Count, "expects one arrival less".to_owned(), with(1, format!("({}) - 1", arguments[1]))));
+                list.push((
+                    Family::Count,
+                    "expects one arrival less".to_owned(),
+                    with(1, format!("({}) - 1", arguments[1])),
+                ));
             }
             list
         }
@@ -214,7 +233,11 @@ fn changes(call: &Call<'_>) -> Vec<(Family, String, String)> {
         "named_barrier_sync" | "named_barrier_arrive" => vec![
             removed(Family::Barrier),
             (Family::Barrier, "at the next barrier".to_owned(), with(0, format!("({}) + 1", arguments[0]))),
-            (Family::Barrier, "counts 32 threads less".to_owned(), with(1, format!("({}) - 32", arguments[1]))),
+            (
+                Family::Barrier,
+                "counts 32 threads less".to_owned(),
+                with(1, format!("({}) - 32", arguments[1])),
+            ),
             repeated(Family::Barrier),
         ],
         "__syncthreads" | "cluster_arrive" | "cluster_wait" => vec![removed(Family::Barrier)],
@@ -234,7 +257,9 @@ const STAGES: &[&str] = &["stage", "previous", "next"];
 
 /// The name of the array before an index, and the text of that element.
 fn element(line: &str, open: usize, close: usize) -> &str {
-    let start = line[..open].rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '.').map_or(0, |at| at + 1);
+    let start = line[..open]
+        .rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '.')
+        .map_or(0, |at| at + 1);
     &line[start..=close]
 }
 
@@ -252,11 +277,23 @@ fn others(line: &str) -> Vec<(usize, usize, String, Family, String)> {
     let code = line.split("//").next().unwrap_or_default();
     if code.trim() == "phase ^= 1;" {
         let at = line.find("phase").unwrap_or(0);
-        found.push((at, line.len(), "(void)0;".to_owned(), Family::Parity, "`phase ^= 1` removed".to_owned()));
+        found.push((
+            at,
+            line.len(),
+            "(void)0;".to_owned(),
+            Family::Parity,
+            "`phase ^= 1` removed".to_owned(),
+        ));
     }
     for (text, all) in [("elect()", "true"), ("lane == 0", "true")] {
         if let Some(at) = code.find(text).filter(|_| code.contains("if (")) {
-            found.push((at, at + text.len(), all.to_owned(), Family::Lanes, format!("`{text}` for all lanes")));
+            found.push((
+                at,
+                at + text.len(),
+                all.to_owned(),
+                Family::Lanes,
+                format!("`{text}` for all lanes"),
+            ));
         }
     }
     found
@@ -273,7 +310,8 @@ pub(super) fn mutations(source: &str) -> Vec<Mutation> {
     let mut found: Vec<Mutation> = Vec::new();
     for (at, line) in lines.iter().enumerate() {
         // Functions that wrap an instruction are not mutated.
-        if line.starts_with("__device__") || line.starts_with("extern") || line.trim_start().starts_with("//") {
+        if line.starts_with("__device__") || line.starts_with("extern") || line.trim_start().starts_with("//")
+        {
             continue;
         }
         let mut edits = others(line);
@@ -282,9 +320,11 @@ pub(super) fn mutations(source: &str) -> Vec<Mutation> {
                 Some(number) => format!("{}<{number}>", call.name),
                 None => call.name.to_owned(),
             };
-            edits.extend(changes(&call).into_iter().map(|(family, how, text)| {
-                (call.start, call.end, text, family, format!("`{shown}` {how}"))
-            }));
+            edits.extend(
+                changes(&call).into_iter().map(|(family, how, text)| {
+                    (call.start, call.end, text, family, format!("`{shown}` {how}"))
+                }),
+            );
         }
         for (start, end, text, family, label) in edits {
             let changed = format!("{}{text}{}", &line[..start], &line[end..]);
@@ -292,7 +332,9 @@ pub(super) fn mutations(source: &str) -> Vec<Mutation> {
             found.push(Mutation { family, line, label, source: replaced(at, &changed) });
         }
         // Both halves of a cluster's barrier.
-        if line.trim() == "cluster_arrive();" && lines.get(at + 1).is_some_and(|next| next.trim() == "cluster_wait();") {
+        if line.trim() == "cluster_arrive();"
+            && lines.get(at + 1).is_some_and(|next| next.trim() == "cluster_wait();")
+        {
             let mut all = lines.clone();
             all[at] = "";
             all[at + 1] = "";

@@ -88,7 +88,7 @@ fn figures(sound: &[Sound], tried: &[Tried]) -> String {
     let all = Count::of(tried.iter());
     let wrong = all.mutants - all.equivalent;
     let mut text = String::from(
-        "## The kernels\n\nNone has a finding, under one schedule or under twelve. The limit of each element is the worst case of its \
+        "## The kernels\n\nNone has a finding, under one schedule or under four. The limit of each element is the worst case of its \
          roundings.\n\n| kernel | what it is | warp instructions | largest error, of its limit |\n|---|---|---:|---:|\n",
     );
     for Sound { kernel, instructions, worst } in sound {

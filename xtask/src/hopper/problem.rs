@@ -5,7 +5,7 @@ use warpproof_sim::tensor_map::{DataType, Swizzle, TensorMap};
 use warpproof_sim::{Buffer, Device, E4m3, F16, Launch, Outcome, Stop};
 
 /// Warp instructions after which a mutant counts as one that never ends: several times what these launches need.
-const LIMIT: u64 = 2_000_000;
+const LIMIT: u64 = 1_000_000;
 
 /// The type of an array's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,12 @@ pub(super) enum Arg {
     /// The address of the array with this number.
     Pointer(usize),
     /// A tensor map of the array with this number.
-    Map { array: usize, rows: u32, columns: u32, swizzle: bool },
+    Map {
+        array: usize,
+        rows: u32,
+        columns: u32,
+        swizzle: bool,
+    },
     Int(i32),
     Float(f32),
 }
@@ -135,7 +140,10 @@ impl Problem {
                 name: array.name.to_owned(),
                 address: buffer.address(),
                 element: u32::try_from(array.ty.bytes()).map_err(error)?,
-                extents: [array.rows, array.columns].iter().map(|side| u64::try_from(*side).unwrap_or(0)).collect(),
+                extents: [array.rows, array.columns]
+                    .iter()
+                    .map(|side| u64::try_from(*side).unwrap_or(0))
+                    .collect(),
                 role: if is_input { Role::In } else { Role::Out },
                 initialized: is_input,
             });
@@ -145,7 +153,8 @@ impl Problem {
             launch = match argument {
                 Arg::Pointer(array) => launch.arg(buffers[*array].address()),
                 Arg::Map { array, rows, columns, swizzle } => {
-                    let map = map(&self.arrays[*array], buffers[*array].address(), (*rows, *columns), *swizzle)?;
+                    let map =
+                        map(&self.arrays[*array], buffers[*array].address(), (*rows, *columns), *swizzle)?;
                     launch.arg(map.to_vec())
                 }
                 Arg::Int(value) => launch.arg(*value),
@@ -180,8 +189,13 @@ impl Problem {
             for ((value, exact), limit) in values.zip(exact).zip(limits) {
                 let difference = (value - exact).abs();
                 // NaN is wrong.
-                let error = if difference <= *limit { difference / limit.max(f64::MIN_POSITIVE) } else { f64::INFINITY };
-                let error = if error.is_finite() || !difference.is_finite() { error } else { difference / limit };
+                let error = if difference <= *limit {
+                    difference / limit.max(f64::MIN_POSITIVE)
+                } else {
+                    f64::INFINITY
+                };
+                let error =
+                    if error.is_finite() || !difference.is_finite() { error } else { difference / limit };
                 worst = worst.max(error);
             }
             bits.push(bytes);

@@ -1,7 +1,6 @@
 // D = A · Bᵀ with the structure of CUTLASS 3's warp-specialized persistent GEMM: one thread copies tiles into a ring of stages, two
 // warpgroups multiply them, and the results leave through shared memory. In `gemm_multicast`, the two blocks of a cluster have the
 // same columns, and each copies half of B for both. `gemm_e4m3` has elements of one byte, and twice as many in a tile.
-//@arch: 90a
 
 #include "hopper.cuh"
 

@@ -69,7 +69,7 @@ __device__ inline void mbarrier_wait(Barrier *barrier, unsigned parity)
 {
     unsigned done;
     do {
-        asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}\n"
+        asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}\n"
                      : "=r"(done)
                      : "r"(shared_address(barrier)), "r"(parity)
                      : "memory");
@@ -176,7 +176,6 @@ __device__ inline void wgmma_commit()
 template <int N> __device__ inline void wgmma_wait()
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
-    __syncwarp(); // TEMPORARY
 }
 
 // The compiler must not move uses of accumulators to the other side of a wait.

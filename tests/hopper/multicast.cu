@@ -1,6 +1,5 @@
 // One block of a cluster copies tiles for all its blocks, which multiply them with a weight each. A stage is filled again when the
 // consumers of all blocks have arrived at the mbarrier of the first.
-//@arch: 90a
 
 #include "hopper.cuh"
 

@@ -1,6 +1,5 @@
 // Attention with the structure of FlashAttention 3: one thread copies Q, K and V, and two warpgroups with 64 queries each take turns
 // on the tensor core. Each multiplies Q with the next keys and its weights with the current values while it computes the softmax.
-//@arch: 90a
 
 #include "hopper.cuh"
 

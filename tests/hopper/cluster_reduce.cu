@@ -1,6 +1,5 @@
 // Reductions over the blocks of a cluster through distributed shared memory: sums that each block stores in the memory of the first,
 // maxima that the first block loads from the others, and counts that arrive by red.async, with an mbarrier that counts their bytes.
-//@arch: 90a
 
 #include "hopper.cuh"
 
