@@ -44,12 +44,27 @@ const KEEPS: &str = "the producer keeps the registers that it has at its start, 
                      registers only from the first `setmaxnreg` of a warp on";
 const FITS: &str = "the sum over all warps is exactly the registers of a multiprocessor";
 
+const LATER: &str = "the wait is longer than necessary: consumers release stages in order, so the release of the next stage implies that of this one, \
+                     and the copy before has waited for the last stage";
+const FEWER: &str =
+    "the consumers keep the registers that they have at their start, and ptxas fits the program into them";
+
 pub(super) static SURVIVORS: &[Survivor] = &[
     missed("gemm", 29, "`mbarrier_init` expects one arrival less", SEVENTH),
     missed("gemm", 31, "`fence_mbarrier_init` removed", INIT_UNSEEN),
     missed("gemm", 42, "`setmaxnreg_dec<40>` removed", KEEPS),
     equivalent("gemm", 42, "`setmaxnreg_dec<40>` asks for 48", FITS),
+    equivalent("gemm", 51, "`shared.empty[stage]` of the next stage", LATER),
+    equivalent("gemm", 68, "`setmaxnreg_inc<232>` removed", FEWER),
+    missed("gemm_multicast", 29, "`mbarrier_init` expects one arrival less", SEVENTH),
+    missed("gemm_multicast", 31, "`fence_mbarrier_init` removed", INIT_UNSEEN),
+    missed("gemm_multicast", 42, "`setmaxnreg_dec<40>` removed", KEEPS),
+    equivalent("gemm_multicast", 42, "`setmaxnreg_dec<40>` asks for 48", FITS),
     missed("attention", 102, "`mbarrier_init` expects one arrival less", SEVENTH),
+    missed("attention", 103, "`mbarrier_init` expects one arrival less", SEVENTH),
+    missed("attention", 105, "`fence_mbarrier_init` removed", INIT_UNSEEN),
+    missed("attention", 111, "`setmaxnreg_dec<24>` removed", KEEPS),
+    equivalent("attention", 111, "`setmaxnreg_dec<24>` asks for 32", FITS),
     equivalent("cluster_reduce", 51, "`lane == 0` for all lanes", SAME_VALUE),
     equivalent("cluster_reduce", 59, "`fence_mbarrier_init` removed", RELEASED),
     equivalent("cluster_reduce", 75, "`lane == 0` for all lanes", SAME_VALUE),
