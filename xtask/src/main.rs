@@ -26,6 +26,7 @@ mod findings;
 mod fleet_api;
 mod fleet_faults;
 mod fuzz;
+mod hopper;
 mod instructions;
 mod kernels;
 mod kills;
@@ -251,6 +252,21 @@ tasks! {
         /// Only kernels whose name contains this
         filter: Option<String>,
     } => mutants::run(bless, filter.as_deref(), list),
+
+    /// Run our own kernels for Hopper against exact results, and count which changes of them the checks find
+    Hopper {
+        /// Write the book's page instead of comparing
+        #[arg(long)]
+        bless: bool,
+        /// Print the outcome of each mutant
+        #[arg(long)]
+        list: bool,
+        /// Only run the kernels, without mutants
+        #[arg(long)]
+        sound: bool,
+        /// Only kernels whose name begins with this
+        filter: Option<String>,
+    } => hopper::run(bless, filter.as_deref(), list, sound),
 
     /// Join the instruction table with the tests that execute it; compare the book's page
     Instructions {
