@@ -1,4 +1,6 @@
 //! Arithmetic of sm_100 and later on two f32 in a register of 64 bits, and on f32 with sources of 16 bits.
+#![expect(clippy::unnecessary_wraps, reason = "all binders share one signature, and most can fail")]
+#![expect(clippy::inline_always, reason = "only code inlined into a routine is compiled for its vector unit")]
 
 use super::float::rounding;
 use super::map::{map2, map3};

@@ -2,7 +2,7 @@
 //!
 //! The formats below a byte have neither infinity nor NaN. Conversions to them saturate: a magnitude beyond the largest value
 //! becomes that value with its sign, and NaN becomes the largest positive value. ue8m0 is a biased exponent without sign: the
-//! code 0 is 2^−127, the code of all ones is NaN, and there is no zero.
+//! code 0 is 2^−127, the code of all ones is NaN, and zero has no code.
 
 use super::convert::{cvt_bf16_f32, cvt_f16_f32};
 use super::float::is_nan_f32;

@@ -5,6 +5,8 @@
     clippy::as_conversions,
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
+    clippy::float_cmp,
     reason = "codes of numbers change width on purpose"
 )]
 

@@ -75,8 +75,10 @@ impl ByteMatrix {
 /// The matrix that a form describes.
 fn matrix(spec: &Spec<'_>) -> Result<ByteMatrix, Refusal> {
     match Op::of(spec) {
-        Some(Op::LoadMatrix(MatrixTile { bytes: Some(matrix), .. }))
-        | Some(Op::StoreMatrix(MatrixTile { bytes: Some(matrix), .. })) => Ok(matrix),
+        Some(
+            Op::LoadMatrix(MatrixTile { bytes: Some(matrix), .. })
+            | Op::StoreMatrix(MatrixTile { bytes: Some(matrix), .. }),
+        ) => Ok(matrix),
         _ => Err(spec.gap("this shape")),
     }
 }
