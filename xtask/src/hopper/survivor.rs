@@ -60,6 +60,7 @@ pub(super) static SURVIVORS: &[Survivor] = &[
     missed("gemm_multicast", 31, "`fence_mbarrier_init` removed", INIT_UNSEEN),
     missed("gemm_multicast", 42, "`setmaxnreg_dec<40>` removed", KEEPS),
     equivalent("gemm_multicast", 42, "`setmaxnreg_dec<40>` asks for 48", FITS),
+    equivalent("gemm_multicast", 49, "`shared.empty[stage]` of the next stage", LATER),
     missed("attention", 102, "`mbarrier_init` expects one arrival less", SEVENTH),
     missed("attention", 103, "`mbarrier_init` expects one arrival less", SEVENTH),
     missed("attention", 105, "`fence_mbarrier_init` removed", INIT_UNSEEN),
@@ -70,4 +71,5 @@ pub(super) static SURVIVORS: &[Survivor] = &[
     equivalent("cluster_reduce", 75, "`lane == 0` for all lanes", SAME_VALUE),
     missed("cluster_reduce", 79, "`mbarrier_wait_cluster` with the block as its scope", AGENT_SCOPE),
     missed("multicast", 19, "`fence_mbarrier_init` removed", INIT_UNSEEN),
+    equivalent("multicast", 30, "`empty[stage]` of the next stage", LATER),
 ];
