@@ -46,6 +46,7 @@ const FITS: &str = "the sum over all warps is exactly the registers of a multipr
 
 const LATER: &str = "the wait is longer than necessary: consumers release stages in order, so the release of the next stage implies that of this one, \
                      and the copy before has waited for the last stage";
+const TWICE: &str = "the same threads synchronize twice, or the same bytes are stored twice before the wait";
 const FEWER: &str =
     "the consumers keep the registers that they have at their start, and ptxas fits the program into them";
 
@@ -56,10 +57,15 @@ pub(super) static SURVIVORS: &[Survivor] = &[
     equivalent("gemm", 42, "`setmaxnreg_dec<40>` asks for 48", FITS),
     equivalent("gemm", 51, "`shared.empty[stage]` of the next stage", LATER),
     equivalent("gemm", 68, "`setmaxnreg_inc<232>` removed", FEWER),
+    missed("gemm", 108, "`mbarrier_arrive` repeated", SEVENTH),
+    equivalent("gemm", 114, "`named_barrier_sync` repeated", TWICE),
+    equivalent("gemm", 119, "`named_barrier_sync` repeated", TWICE),
+    equivalent("gemm", 121, "`tma_store` repeated", TWICE),
     missed("gemm_multicast", 29, "`mbarrier_init` expects one arrival less", SEVENTH),
     missed("gemm_multicast", 31, "`fence_mbarrier_init` removed", INIT_UNSEEN),
     missed("gemm_multicast", 42, "`setmaxnreg_dec<40>` removed", KEEPS),
     equivalent("gemm_multicast", 42, "`setmaxnreg_dec<40>` asks for 48", FITS),
+    equivalent("gemm_multicast", 49, "`shared.empty[stage]` of the next stage", LATER),
     missed("attention", 102, "`mbarrier_init` expects one arrival less", SEVENTH),
     missed("attention", 103, "`mbarrier_init` expects one arrival less", SEVENTH),
     missed("attention", 105, "`fence_mbarrier_init` removed", INIT_UNSEEN),
@@ -70,4 +76,5 @@ pub(super) static SURVIVORS: &[Survivor] = &[
     equivalent("cluster_reduce", 75, "`lane == 0` for all lanes", SAME_VALUE),
     missed("cluster_reduce", 79, "`mbarrier_wait_cluster` with the block as its scope", AGENT_SCOPE),
     missed("multicast", 19, "`fence_mbarrier_init` removed", INIT_UNSEEN),
+    equivalent("multicast", 30, "`empty[stage]` of the next stage", LATER),
 ];
