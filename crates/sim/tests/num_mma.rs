@@ -11,6 +11,7 @@
 )]
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
+#[expect(dead_code, reason = "scales are tested through the instructions")]
 #[path = "isa/vectors.rs"]
 mod vectors;
 

@@ -109,13 +109,16 @@ pub(super) struct Ran {
     pub(super) worst: f64,
 }
 
+/// A device with the arrays of a problem, the launch, and what the checks know of the arrays.
+type Prepared = (Device, Vec<Buffer<u8>>, Launch, Settings);
+
 fn error(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
 impl Problem {
     /// Allocates and fills the arrays on a device, and prepares the launch.
-    fn prepare(&self, ptx: &str) -> Result<(Device, Vec<Buffer<u8>>, Launch, Settings), String> {
+    fn prepare(&self, ptx: &str) -> Result<Prepared, String> {
         let mut device = Device::new().with_threads(1);
         device.limits.instructions = LIMIT;
         let module = device.load(ptx).map_err(error)?;

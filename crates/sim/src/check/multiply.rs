@@ -189,7 +189,7 @@ fn in_flight(
         let thread = Some((block, issue.warp * 32 + issue.exec.trailing_zeros().min(31)));
         // One finding for all accumulators of a multiplication.
         let first = accumulators.first().map_or(0, |row| row.1);
-        let key = (Class::AsyncMultiply, first, u32::from(accumulates) | 2 * u32::from(reads), 0);
+        let key = (Class::AsyncMultiply, first, u32::from(accumulates) | (2 * u32::from(reads)), 0);
         raw_findings.add(key, Severity::Error, || Raw {
             class: Class::AsyncMultiply,
             severity: Severity::Error,

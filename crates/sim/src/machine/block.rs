@@ -315,6 +315,10 @@ impl Warp<'_, '_> {
 }
 
 /// A cluster of blocks that is running; almost always one block.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is about one kind of waiting, and they occur together"
+)]
 pub(super) struct BlockRun {
     /// The number of the cluster.
     pub(super) number: u32,

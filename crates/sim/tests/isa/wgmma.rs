@@ -568,7 +568,7 @@ fn the_target_must_be_hopper() {
     let case = Case::new("m64n8k16.f32.f16.f16");
     let load = |target: &str| {
         let text =
-            case.kernel(&case.body()).replace("sm_90a", target).replace(".version 8.0", ".version 8.8");
+            case.kernel(&case.body()).replace("sm_90a", target).replace(".version 8.2", ".version 8.8");
         let mut device = Device::new();
         device.load(&text).and_then(|module| module.kernel("k").map(|_| ()))
     };

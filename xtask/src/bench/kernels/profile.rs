@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn a_function_has_its_own_instructions_without_those_of_calls() {
         let text = "events: Ir\n\nfl=(1) crates/sim/src/check/race.rs\nfn=(1) warpproof_sim::check::race::access::h0123456789abcdef\n\
-                    10 5\nfi=(2) /rustc/1/library/core/src/slice/iter.rs\n20 3\nfi=(3) /home/x/crates/sim/src/num/add.rs\n7 2\n\
+                    10 5\nfi=(2) /rustc/1/library/core/src/slice/iter.rs\n20 3\nfi=(3) /build/x/crates/sim/src/num/add.rs\n7 2\n\
                     cfi=(4) /usr/lib/libc.so\ncfn=(2) memcpy\ncalls=1 40\n11 100\n12 1\nfl=(4)\nfn=(2)\n40 100\ntotals: 111\n";
         let cost = parse(text);
         let named = |name: &str| PARTS.iter().position(|(part, _)| *part == name).unwrap_or(LIBRARIES);
