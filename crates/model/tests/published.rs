@@ -1,6 +1,5 @@
 //! Compares the rooflines of Hopper and Blackwell with what others measured. A roofline is a lower bound of the time: a kernel
 //! that beats it shows a wrong rate, and one that is far from it shows how much the bound leaves out, above all the power limit.
-#![expect(clippy::unwrap_used, reason = "a test fails at the first error")]
 
 use warpproof_model::bound::{Floor, roofline};
 use warpproof_model::{Device, TensorType};

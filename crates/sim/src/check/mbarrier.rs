@@ -156,7 +156,10 @@ impl Mbarriers {
         let name =
             name.map_or(format!("at shared address {:#x}", waited.address), |name| format!("`{name}`"));
         let mut all = phases.arrived.iter().flatten();
-        let near = |(at, who, _): &&(u32, Who, u32)| *at == earlier_block && who.warp() == earlier.warp();
+        // An arrival of the later thread itself, such as a producer's, is not one for the earlier one.
+        let near = |(at, who, _): &&(u32, Who, u32)| {
+            *at == earlier_block && who.warp() == earlier.warp() && (*at, *who) != (block, later)
+        };
         if all.clone().any(|(at, who, _)| (*at, *who) == (earlier_block, earlier)) {
             return;
         }

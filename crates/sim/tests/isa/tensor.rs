@@ -690,7 +690,7 @@ fn fields_are_replaced() {
     assert_eq!(left.shared[..64], [&shared[..32], &shared[64..96]].concat());
     for wrong in [
         "@%q tensormap.replace.tile.elemtype.global.b1024.b32 [%s], 16;",
-        "@%q tensormap.replace.tile.rank.global.b1024.b32 [%g], 1;",
+        "@%q ld.global.b64 %g, [%s+16]; @%q tensormap.replace.tile.rank.global.b1024.b32 [%g], 1;",
         // A map that became invalid is found when it is used.
         "@%q tensormap.replace.tile.box_dim.global.b1024.b32 [%s], 0, 257;
          @%q cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [%b], [%s, {0, 0}], [%m];",
