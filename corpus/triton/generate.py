@@ -26,9 +26,9 @@ PTX_VERSION = 88
 ALIGNED = [["tt.divisibility", 16]]
 
 
-def variant(name, kernel, signature, constants, grid, warps=4, stages=3):
+def variant(name, kernel, signature, constants, grid, warps=4, stages=3, architectures=tuple(ARCHITECTURES)):
     return dict(name=name, kernel=kernel, signature=signature, constants=constants, grid=grid, warps=warps,
-                stages=stages)
+                stages=stages, architectures=architectures)
 
 
 def vector_add(name, dtype, block, warps):
@@ -39,6 +39,12 @@ def vector_add(name, dtype, block, warps):
 def softmax(name, dtype, block, warps):
     return variant(name, "softmax",
                    dict(x=f"*{dtype}", out=f"*{dtype}", x_stride="i32", out_stride="i32", columns="i32:1"),
+                   dict(BLOCK=block), ["rows", "1", "1"], warps)
+
+
+def cross_entropy(name, dtype, block, warps):
+    return variant(name, "cross_entropy",
+                   dict(logits=f"*{dtype}", labels="*i32", losses="*fp32", stride="i32", classes="i32:1"),
                    dict(BLOCK=block), ["rows", "1", "1"], warps)
 
 
@@ -57,6 +63,12 @@ def matmul(name, dtype, out, m, n, k, warps, stages):
                    stages)
 
 
+def matmul_persistent(name, dtype, out, m, n, k, stages, specialize):
+    return variant(name, "matmul_persistent",
+                   dict(a=f"*{dtype}", b=f"*{dtype}", c=f"*{out}", m="i32:1", n="i32", k="i32"),
+                   dict(BLOCK_M=m, BLOCK_N=n, BLOCK_K=k, SPECIALIZE=specialize), ["3", "1", "1"], 4, stages, ["sm_90"])
+
+
 def attention(name, dtype, out, m, n, d, causal, warps, stages):
     return variant(name, "attention",
                    dict(q=f"*{dtype}", k=f"*{dtype}", v=f"*{dtype}", out=f"*{out}", scale="fp32", sequence="i32:1"),
@@ -71,6 +83,7 @@ VARIANTS = [
     vector_add("vector_add_i64", "i64", 256, 8),
     softmax("softmax_f32", "fp32", 1024, 4),
     softmax("softmax_f16", "fp16", 256, 1),
+    cross_entropy("cross_entropy_f32", "fp32", 512, 4),
     layer_norm("layer_norm_f32", "fp32", 1024, 4),
     layer_norm("layer_norm_bf16", "bf16", 512, 8),
     matmul("matmul_f16_64x64x32", "fp16", "fp16", 64, 64, 32, 4, 3),
@@ -81,6 +94,9 @@ VARIANTS = [
     matmul("matmul_s8_64x64x64", "i8", "i32", 64, 64, 64, 4, 2),
     matmul("matmul_e4m3_64x64x64", "fp8e4nv", "fp32", 64, 64, 64, 4, 3),
     matmul("matmul_e5m2_128x64x64", "fp8e5", "fp16", 128, 64, 64, 4, 2),
+    matmul_persistent("matmul_persistent_f16_64x64x64", "fp16", "fp16", 64, 64, 64, 3, False),
+    matmul_persistent("matmul_persistent_e4m3_128x32x64", "fp8e4nv", "fp32", 128, 32, 64, 2, False),
+    matmul_persistent("matmul_persistent_bf16_128x64x32_specialized", "bf16", "fp32", 128, 64, 32, 2, True),
     attention("attention_f16_64x64", "fp16", "fp16", 64, 64, 64, False, 4, 2),
     attention("attention_f16_128x64_causal", "fp16", "fp16", 128, 64, 64, True, 8, 3),
     attention("attention_bf16_64x32_d128", "bf16", "bf16", 64, 32, 128, False, 4, 1),
@@ -138,7 +154,7 @@ def compile_variant(v, arch, capability):
     scratch = {name: getattr(built.metadata, name + "_size", 0) for name in ("global_scratch", "profile_scratch")}
     return dict(name=v["name"], file=file, kernel=built.metadata.name, arch=arch,
                 target=re.search(r"^\.target (\w+)", ptx, re.MULTILINE).group(1),
-                grid=v["grid"], block=32 * v["warps"], num_warps=v["warps"], num_stages=v["stages"], shared_bytes=built.metadata.shared,
+                grid=v["grid"], block=32 * built.metadata.num_warps, num_warps=v["warps"], num_stages=v["stages"], shared_bytes=built.metadata.shared,
                 scratch_bytes=scratch, arguments=arguments(v["name"], v["signature"], ptx), constants=v["constants"],
                 computes=function.fn.__doc__.split("\n")[0])
 
@@ -148,7 +164,7 @@ def main():
     (HERE / "ptx").mkdir(exist_ok=True)
     for stale in (HERE / "ptx").glob("*.ptx"):
         stale.unlink()
-    modules = [compile_variant(v, arch, capability) for v in VARIANTS for arch, capability in ARCHITECTURES.items()]
+    modules = [compile_variant(v, arch, ARCHITECTURES[arch]) for v in VARIANTS for arch in v["architectures"]]
     # One line a module: a change of one shows as a change of one line.
     lines = ",\n".join(json.dumps(module) for module in modules)
     (HERE / "manifest.json").write_text(f'{{"triton": "{triton.__version__}", "modules": [\n{lines}\n]}}\n')

@@ -123,3 +123,48 @@ def attention(q, k, v, out, scale, sequence,
     result = result / total[:, None]
     tl.store(out + base + row[:, None] * D + element[None, :], result.to(out.dtype.element_ty),
              mask=row[:, None] < sequence)
+
+
+@triton.jit
+def matmul_persistent(a, b, c, m, n, k, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+                      SPECIALIZE: tl.constexpr):
+    """c[m][n] = a[m][k] · b[k][n], contiguous, by tensor copies; each program computes every num_programs-th tile"""
+    a_tiles = tl.make_tensor_descriptor(a, [m, k], [k, 1], [BLOCK_M, BLOCK_K])
+    b_tiles = tl.make_tensor_descriptor(b, [k, n], [n, 1], [BLOCK_K, BLOCK_N])
+    c_tiles = tl.make_tensor_descriptor(c, [m, n], [n, 1], [BLOCK_M, BLOCK_N])
+    across = tl.cdiv(n, BLOCK_N)
+    for tile in tl.range(tl.program_id(0), tl.cdiv(m, BLOCK_M) * across, tl.num_programs(0), flatten=False,
+                         warp_specialize=SPECIALIZE):
+        row = tile // across * BLOCK_M
+        column = tile % across * BLOCK_N
+        total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+        for start in range(0, k, BLOCK_K):
+            total = tl.dot(a_tiles.load([row, start]), b_tiles.load([start, column]), total)
+        c_tiles.store([row, column], total.to(c.dtype.element_ty))
+
+
+@triton.jit
+def cross_entropy(logits, labels, losses, stride, classes, BLOCK: tl.constexpr):
+    """losses[r] = log of the sum of exp(logits[r]), minus logits[r][labels[r]]; the gradient replaces logits[r]"""
+    row = tl.program_id(0)
+    logits += row * stride
+    label = tl.load(labels + row)
+    chosen = tl.load(logits + label).to(tl.float32)
+    top = -float("inf")
+    total = 0.0
+    for start in range(0, classes, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        value = tl.load(logits + at, mask=at < classes, other=-float("inf")).to(tl.float32)
+        higher = tl.maximum(top, tl.max(value, axis=0))
+        total = total * tl.exp(top - higher) + tl.sum(tl.exp(value - higher), axis=0)
+        top = higher
+    tl.store(losses + row, top + tl.log(total) - chosen)
+    # The gradient overwrites the logits: the label's must have been read by all threads before.
+    tl.debug_barrier()
+    for start in range(0, classes, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        inside = at < classes
+        value = tl.load(logits + at, mask=inside, other=-float("inf")).to(tl.float32)
+        value = tl.exp(value - top) / total
+        value = tl.where(at == label, value - 1.0, value)
+        tl.store(logits + at, value, mask=inside)

@@ -13,6 +13,7 @@ use warpproof_sim::check::{BufferRole, Role, Settings};
 use warpproof_sim::isa::{self, Shape, Slot, Spec};
 use warpproof_sim::machine::{Type, Width};
 use warpproof_sim::schedule::{Blocks, CopyTiming, Order, Schedule};
+use warpproof_sim::tensor_map::{DataType, Swizzle, TensorMap};
 use warpproof_sim::{Blame, Device, Level, Limits, StopKind};
 
 fuzz_target!(|data: &[u8]| {
@@ -112,6 +113,7 @@ fn execute(case: &Case, threads: usize, checked: bool) -> (Vec<Ran>, Vec<String>
                     settings.buffers.push(role(i, buffer.address()));
                     buffer.address().to_le_bytes().to_vec()
                 }
+                Ok(buffer) if parameter.size == 128 => map(i, buffer.address()),
                 _ => vec![u8::try_from(i & 7).unwrap_or(0); usize::try_from(parameter.size).unwrap_or(0)],
             };
             if case.launch.wrong_arguments {
@@ -137,6 +139,16 @@ fn execute(case: &Case, threads: usize, checked: bool) -> (Vec<Ran>, Vec<String>
         all.push(ran);
     }
     (all, findings)
+}
+
+/// The bytes of a tensor map of 1 to 5 dimensions.
+fn map(number: usize, address: u64) -> Vec<u8> {
+    let (rank, swizzles) =
+        (number % 5 + 1, [Swizzle::None, Swizzle::Bytes32, Swizzle::Bytes64, Swizzle::Bytes128]);
+    let (dims, sizes) = (&[64, 4, 4, 2, 2][..rank], &[16, 2, 3, 1, 2][..rank]);
+    let mut map = TensorMap::tiled([DataType::Uint8, DataType::Float16][number % 2], address, dims, sizes);
+    map.swizzle = swizzles[number % 4];
+    map.pack().to_vec()
 }
 
 /// A buffer of 4096 bytes in one of several address spaces.
@@ -165,7 +177,7 @@ static SPELLINGS: LazyLock<Vec<(&'static str, &'static str, Vec<&'static str>)>>
     isa::table().iter().flat_map(spell).collect()
 });
 
-const TARGETS: [&str; 4] = ["sm_89", "sm_90a", "sm_75", "sm_100a"];
+const TARGETS: [&str; 5] = ["sm_89", "sm_90a", "sm_75", "sm_100a", "sm_120a"];
 
 fn case(choices: &mut Unstructured<'_>) -> Result<Case> {
     let mut module = Writer { text: String::new(), labels: 0, depth: 0, budget: 0, function: false };
@@ -182,7 +194,11 @@ fn case(choices: &mut Unstructured<'_>) -> Result<Case> {
     module.text +=
         ".extern .func (.param .b64 r) malloc(.param .b64 a);\n.extern .func free(.param .b64 a);\n";
     module.budget = 48;
-    module.text += ".visible .entry k(.param .u64 in, .param .u64 out, .param .b32 n) {\n";
+    module.text += ".visible .entry k(.param .u64 in, .param .u64 out, .param .b32 n";
+    for i in 1..=5 {
+        module.text += &format!(", .param .align 64 .b8 m{i}[128]");
+    }
+    module.text += ") {\n";
     module.registers();
     module.body(choices, functions)?;
     module.text += "ret;\n}\n";
@@ -516,9 +532,12 @@ fn drafts(list: &str, modifiers: &[&str], choices: &mut Unstructured<'_>) -> Res
             (_, all) => all[choices.choose_index(all.len())?],
         };
         if name.starts_with('[') && name.contains(',') {
+            let tensor = modifiers.contains(&"tensor");
             let count = match modifiers.iter().find(|name| name.ends_with('d') || name.ends_with("cube")) {
                 Some(&"1d") => 1,
                 Some(&"2d" | &"a1d") => 2,
+                Some(&"3d") if tensor => 3,
+                Some(&"5d") => 5,
                 _ => 4,
             };
             let shape = Shape::Image(vec![Shape::Vector(vec![Shape::Register(32); count])]);
@@ -704,6 +723,13 @@ fn operand(
             format!("{{{}}}|%p{}", items.join(", "), choices.int_in_range(4..=6)?)
         }
         Slot::Image(types) => image(types, choices)?,
+        Slot::Tensor(types) => {
+            let text = image(types, choices)?;
+            match text.split_once(',') {
+                Some((_, coordinates)) if choices.ratio(3, 4)? => format!("[m{},{coordinates}", types.len()),
+                _ => text,
+            }
+        }
         Slot::Address => address(modifiers, choices)?,
         Slot::Label => "L1".into(),
         Slot::Table => "T1".into(),

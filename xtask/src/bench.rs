@@ -5,6 +5,7 @@ mod counters;
 mod driver;
 mod exec;
 pub(crate) mod fleet;
+pub(crate) mod kernels;
 mod sim;
 
 use std::fs;

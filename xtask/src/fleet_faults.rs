@@ -14,6 +14,7 @@ const FULL: [(&str, &str); 5] = [
 ];
 
 pub(crate) fn run(only: Option<&str>) -> Result<(), String> {
+    crate::announce_release();
     let packages = ["--release", "--quiet", "--locked", "-p", "warpproof", "-p", "warpproof-fleet"];
     let built = Command::new("cargo").arg("build").args(packages).arg("--bins").current_dir(root()).status();
     if !built.as_ref().is_ok_and(ExitStatus::success) {

@@ -35,7 +35,9 @@ const TITLES: &[(&str, &str)] = &[
     ("half", "Half precision"),
     ("math", "Approximations"),
     ("compare", "Comparison and selection"),
+    ("packed", "Pairs of f32, and sources of 16 bits"),
     ("convert", "Conversion"),
+    ("small", "Conversion of fp4, fp6 and scales"),
     ("moves", "Moves and addresses"),
     ("cluster", "Addresses in a cluster"),
     ("memory", "Loads and stores"),
@@ -43,10 +45,12 @@ const TITLES: &[(&str, &str)] = &[
     ("atomic", "Atomics and reductions"),
     ("copy", "Asynchronous copies and mbarriers"),
     ("bulk", "Bulk copies and asynchronous stores"),
+    ("tensor", "Tensor copies and tensor maps (TMA)"),
     ("texture", "Textures"),
     ("surface", "Surfaces"),
     ("matrix", "Matrix loads and stores"),
     ("mma", "Matrix multiplication"),
+    ("scaled", "Matrix multiplication of fp4, fp6 and with scales"),
     ("sparse", "Sparse matrix multiplication"),
     ("wmma", "Matrix multiplication (wmma)"),
     ("wgmma", "Asynchronous matrix multiplication (wgmma)"),
@@ -73,8 +77,21 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
         return Err(format!("no test executes these forms:\n  {}", untested.join("\n  ")));
     }
     SECTION.compare_or_write(&forms(table, &coverage), bless)?;
+    unlisted(&fs::read_to_string(root().join(SECTION.page)).map_err(|error| error.to_string())?)?;
     println!("instructions: {} forms, each executed by a test", table.len());
     Ok(())
+}
+
+/// Every opcode with a gap must be in the page's list of what is not supported.
+fn unlisted(page: &str) -> Result<(), String> {
+    let list = page.split("\n## ").find(|section| section.starts_with("Not supported")).unwrap_or_default();
+    let missing = |gap: &&isa::gaps::Gap| !list.contains(&format!("`{}", gap.opcode));
+    match isa::gaps::GAPS.iter().find(missing) {
+        Some(gap) => {
+            Err(format!("{}: *Not supported* does not have `{}`: {}", SECTION.page, gap.opcode, gap.reason))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Reads the records of the tests: a file for each test, a line for each form. Files of deleted tests are skipped.

@@ -26,6 +26,7 @@ mod findings;
 mod fleet_api;
 mod fleet_faults;
 mod fuzz;
+mod hopper;
 mod instructions;
 mod kernels;
 mod kills;
@@ -199,6 +200,11 @@ tasks! {
         Bench::Counters { json } => bench::run("counters", json),
         Bench::Driver { json } => bench::run("driver", json),
         Bench::Exec { json } => bench::run("exec", json),
+        Bench::Kernels(asked) => {
+            let task = asked.task();
+            in_release(&task.iter().map(String::as_str).collect::<Vec<_>>(), || bench::kernels::run(&asked))
+        }
+        Bench::Profile { filter, bless } => bench::kernels::profile(filter.as_deref(), bless),
         Bench::Fleet { evaluations, bless } => bench::fleet::run(evaluations, bless),
     },
 
@@ -247,6 +253,21 @@ tasks! {
         filter: Option<String>,
     } => mutants::run(bless, filter.as_deref(), list),
 
+    /// Run our own kernels for Hopper against exact results, and count which changes of them the checks find
+    Hopper {
+        /// Write the book's page instead of comparing
+        #[arg(long)]
+        bless: bool,
+        /// Print the outcome of each mutant
+        #[arg(long)]
+        list: bool,
+        /// Only run the kernels, without mutants
+        #[arg(long)]
+        sound: bool,
+        /// Only kernels whose name begins with this
+        filter: Option<String>,
+    } => hopper::run(bless, filter.as_deref(), list, sound),
+
     /// Join the instruction table with the tests that execute it; compare the book's page
     Instructions {
         /// Write the page instead of comparing
@@ -289,6 +310,16 @@ enum Bench {
         /// Print one JSON object
         #[arg(long)]
         json: bool,
+    },
+    /// Speed of the kernels that people run: unchecked, checked and counted, with ratios
+    Kernels(bench::kernels::Asked),
+    /// Instructions of the host in the runs of `bench kernels`, by part of the software GPU; needs valgrind
+    Profile {
+        /// Only kernels whose name contains this
+        filter: Option<String>,
+        /// Write the pictures, and without a filter the table, into the book
+        #[arg(long)]
+        bless: bool,
     },
     /// How a fleet scales with queue length and workers, on a PostgreSQL server of its own
     Fleet {
@@ -354,6 +385,7 @@ fn in_release(task: &[&str], work: impl FnOnce() -> Result<(), String>) -> Resul
     if cfg!(not(debug_assertions)) {
         return work();
     }
+    announce_release();
     let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .current_dir(root())
         .args(["run", "--quiet", "--locked", "--release", "--package", "xtask", "--"])
@@ -361,6 +393,11 @@ fn in_release(task: &[&str], work: impl FnOnce() -> Result<(), String>) -> Resul
         .status()
         .map_err(|error| format!("cannot run cargo: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("`xtask {}` failed", task.join(" "))) }
+}
+
+/// Announces a release build, which prints nothing for minutes.
+fn announce_release() {
+    eprintln!("building for release: this takes minutes if sources have changed");
 }
 
 /// Cargo's target directory, as an absolute path.

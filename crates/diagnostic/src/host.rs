@@ -17,13 +17,15 @@ pub enum HostClass {
     InvalidCopyDirection,
     /// Work of two streams, or of a stream and the host, that uses the same bytes without synchronization.
     StreamRace,
+    /// A tensor map with an argument that breaks a rule.
+    InvalidTensorMap,
     /// An error that no call returned.
     UnreadError,
 }
 
 impl HostClass {
     /// Every class, in the order of the book.
-    pub const ALL: [HostClass; 8] = [
+    pub const ALL: [HostClass; 9] = [
         HostClass::MemoryLeak,
         HostClass::UseAfterFree,
         HostClass::DoubleFree,
@@ -31,6 +33,7 @@ impl HostClass {
         HostClass::CopyBounds,
         HostClass::InvalidCopyDirection,
         HostClass::StreamRace,
+        HostClass::InvalidTensorMap,
         HostClass::UnreadError,
     ];
 
@@ -44,6 +47,7 @@ impl HostClass {
             HostClass::CopyBounds => "copy-bounds",
             HostClass::InvalidCopyDirection => "invalid-copy-direction",
             HostClass::StreamRace => "stream-race",
+            HostClass::InvalidTensorMap => "invalid-tensor-map",
             HostClass::UnreadError => "unread-error",
         }
     }
@@ -87,9 +91,15 @@ impl HostClass {
                  function for the other direction.",
             ),
             HostClass::StreamRace => (
-                "Two streams, or a stream and the host, use the same bytes without synchronization.",
+                "Two streams, a stream and the host, or two overlapping kernels use the same bytes without synchronization.",
                 "At least one of the two writes, and no event, stream order or synchronization orders them, so the result depends on \
-                 timing. Record an event after the first and let the stream of the second wait for it, or synchronize.",
+                 timing. Record an event after the first and let the stream of the second wait for it, or synchronize; a dependent launch \
+                 executes griddepcontrol.wait.",
+            ),
+            HostClass::InvalidTensorMap => (
+                "A tensor map is made with an argument that breaks a rule of the driver API.",
+                "cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col or cuTensorMapReplaceAddress returns CUDA_ERROR_INVALID_VALUE without \
+                 naming the argument, and the map is not written. The finding names it and the rule.",
             ),
             HostClass::UnreadError => (
                 "An operation failed and the program never reads the error.",

@@ -360,6 +360,13 @@ impl Driver {
             let work = match (node.child, &node.work) {
                 (Some(child), _) => self.child_work(child)?,
                 (None, Work::Conditional(conditional)) => self.conditional_work(conditional, &node.bodies)?,
+                (None, Work::Launch(call)) => {
+                    // Nodes run one after the other: only a kernel that runs directly after the one that it depends on overlaps it.
+                    let mut call = call.clone();
+                    let last = steps.last().filter(|(_, work)| matches!(work, Work::Launch(_)));
+                    call.programmatic.serialization &= last.is_some_and(|(last, _)| node.after == [*last]);
+                    Work::Launch(call)
+                }
                 (None, work) => work.clone(),
             };
             steps.push((handle, work));

@@ -10,6 +10,7 @@ use warpproof_sim::program::{Parameter, Program, Symbol};
 use warpproof_sim::{Blame, Kernel, Stop, StopKind};
 
 use crate::abi::{Answer, Error};
+use crate::cluster;
 use crate::conditional::with_setter;
 use crate::driver::Driver;
 use crate::image;
@@ -46,7 +47,7 @@ pub struct Function {
     pub kernel: Kernel,
     /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
     pub max_dynamic: u32,
-    /// Attributes without effect here, by number.
+    /// Other attributes, by number.
     pub attributes: BTreeMap<u32, i32>,
     registers: u32,
 }
@@ -452,7 +453,12 @@ impl Driver {
             7 => 0,
             8 => clamp(function.max_dynamic),
             9 => function.attributes.get(&9).copied().unwrap_or(-1),
-            10..=16 => function.attributes.get(&number).copied().unwrap_or(0),
+            cluster::MUST_BE_SET => i32::from(function.needs_cluster()),
+            11..=13 => {
+                let axis = usize::try_from(number - 11).unwrap_or(0);
+                clamp(function.required_cluster().map_or(0, |cluster| cluster[axis]))
+            }
+            14..=16 => function.attributes.get(&number).copied().unwrap_or(0),
             _ => return Err(Error::INVALID_VALUE),
         })
     }
@@ -476,6 +482,9 @@ impl Driver {
                     return Err(Error::INVALID_VALUE);
                 }
                 function.max_dynamic = value;
+            }
+            11..=13 if function.kernel.program().bounds.cluster.is_some() => {
+                return Err(Error::NOT_PERMITTED);
             }
             9..=16 => {
                 function.attributes.insert(number, value);

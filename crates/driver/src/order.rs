@@ -6,15 +6,21 @@
 //! default stream and blocking streams wait for each other. All threads of the host share one clock: their own synchronization cannot
 //! be observed, so it is assumed.
 //!
+//! A launch with programmatic stream serialization does not follow the kernel before it (`dependent`).
+//!
 //! Can miss: races with operations that were forgotten (`MOST_OPERATIONS`, `MOST_RANGES`), and between nodes of one graph. Accesses of
 //! the host itself are in `host_race`. Never reports: two operations that CUDA orders.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
 
 use warpproof_diagnostic::host::HostClass;
-use warpproof_sim::check::Touched;
+use warpproof_sim::GridDependency;
+use warpproof_sim::check::{Overlap, Touched};
+use warpproof_sim::program::Program;
 
+use crate::dependent::{self, Dependence, Dependents, Knowledge, Primaries, Programmatic};
 use crate::driver::Driver;
 use crate::guard::{self, Forbidden, Pages};
 use crate::host_race::strictest;
@@ -37,7 +43,7 @@ const MOST_STREAMS: usize = 256;
 /// By stream, the number of the last operation that happened before.
 pub type Clock = BTreeMap<u64, u64>;
 
-fn join(clock: &mut Clock, other: &Clock) {
+pub(crate) fn join(clock: &mut Clock, other: &Clock) {
     for (stream, time) in other {
         let mine = clock.entry(*stream).or_default();
         *mine = (*time).max(*mine);
@@ -52,9 +58,16 @@ pub struct Started {
     /// What happened before it.
     before: Clock,
     site: Site,
+    /// The launches that it may overlap.
+    pub(crate) primaries: Option<Primaries>,
 }
 
 impl Started {
+    /// Its stream and its number there.
+    pub fn id(&self) -> (u64, u64) {
+        (self.stream, self.time)
+    }
+
     /// Whether it happens before a clock.
     pub fn happens_before(&self, clock: &Clock) -> bool {
         clock.get(&self.stream).is_some_and(|time| *time >= self.time)
@@ -95,8 +108,23 @@ struct Operation {
     /// What it is, for a sentence.
     name: String,
     touched: Touched,
+    /// If it is a launch whose overlap with others is recorded.
+    launched: Option<Launched>,
     /// What the host may not access until it knows that the operation is complete.
     pages: Vec<Pages>,
+}
+
+/// What is recorded about a launch in addition.
+#[derive(Clone, Debug)]
+pub struct Launched {
+    /// The part that others may overlap.
+    pub overlap: Overlap,
+    /// How it has used `griddepcontrol`.
+    pub used: GridDependency,
+    /// Whether its blocks let others start when they begin.
+    pub at_block_start: bool,
+    /// The program, for its lines.
+    pub program: Arc<Program>,
 }
 
 /// An operation that an access of the host races with.
@@ -112,14 +140,14 @@ pub struct Pending {
 
 /// How an operation accesses bytes, for a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Access {
+pub(crate) enum Access {
     Reads,
     Writes,
     Updates,
 }
 
 impl Access {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Access::Reads => "reads",
             Access::Writes => "writes",
@@ -138,10 +166,12 @@ pub struct Order {
     ranges: usize,
     /// Streams with a clock at which those that were destroyed are forgotten next.
     limit: usize,
+    /// Launches that may overlap the one before them.
+    pub(crate) dependents: Dependents,
 }
 
 fn size(touched: &Touched) -> usize {
-    touched.read.len() + touched.written.len() + touched.strong.len()
+    touched.read.len() + touched.written.len() + touched.strong.len() + touched.places.len()
 }
 
 /// The first bytes that two sorted lists share.
@@ -198,7 +228,7 @@ impl Order {
         *time += 1;
         let time = *time;
         self.streams.insert(stream, clock);
-        Started { stream, time, before, site }
+        Started { stream, time, before, site, primaries: None }
     }
 
     /// Whether the host knows that an operation is complete.
@@ -206,24 +236,69 @@ impl Order {
         operation.started.happens_before(host)
     }
 
+    /// What a launch follows, even if it overlaps the one before it in its stream.
+    fn apart(&self, after: &[u64]) -> Clock {
+        let mut clock = self.host.clone();
+        for other in after {
+            if let Some(other) = self.streams.get(other) {
+                join(&mut clock, other);
+            }
+        }
+        clock
+    }
+
     /// Ends an operation. Returns an earlier one that it races with.
-    fn end(&mut self, started: Started, name: &str, touched: Touched, pages: Vec<Pages>) -> Option<Race> {
+    fn end(
+        &mut self,
+        started: Started,
+        name: &str,
+        touched: Touched,
+        pages: Vec<Pages>,
+        launched: Option<Launched>,
+    ) -> Option<Race> {
+        let knowledge = self.dependents.knowledge(&started);
         let race = self.past.iter().rev().find_map(|other| {
-            if started.follows(&other.started) || other.started.follows(&started) {
+            if other.started.follows(&started) {
                 return None;
             }
-            let (bytes, first, second) = conflict(&other.touched, &touched)?;
+            let dependence = match (&knowledge, &launched) {
+                (Some(knowledge), Some(launched)) if started.follows(&other.started) => {
+                    Some(dependence(other, knowledge, &touched, launched)?)
+                }
+                _ if started.follows(&other.started) => return None,
+                _ => None,
+            };
+            let (bytes, first, second) = match &dependence {
+                Some((_, conflict)) => conflict.clone(),
+                None => conflict(&other.touched, &touched)?,
+            };
+            let lines = dependence.as_ref().map(|(waited, _)| {
+                let theirs = other.launched.as_ref().and_then(|l| {
+                    let touched = if first == Access::Reads { &l.overlap.late } else { &other.touched };
+                    dependent::line(touched, &l.program, first, &bytes)
+                });
+                let ours = launched.as_ref().and_then(|l| {
+                    let touched = if *waited { &touched } else { &l.overlap.early };
+                    dependent::line(touched, &l.program, second, &bytes)
+                });
+                [theirs, ours]
+            });
             Some(Race {
                 bytes,
                 first: (other.name.clone(), first, other.started.site),
                 second: (name.to_owned(), second, started.site),
+                dependence: dependence.map(|(waited, _)| Dependence {
+                    waited,
+                    triggered: other.launched.as_ref().is_some_and(|l| l.used.triggered || l.at_block_start),
+                    lines: lines.unwrap_or_default(),
+                }),
             })
         });
         self.ranges += size(&touched);
         if !pages.is_empty() {
             guard::changed();
         }
-        self.past.push_back(Operation { started, name: name.to_owned(), touched, pages });
+        self.past.push_back(Operation { started, name: name.to_owned(), touched, launched, pages });
         while self.past.len() > MOST_OPERATIONS || self.ranges > MOST_RANGES {
             let Some(oldest) = self.past.pop_front() else { break };
             self.ranges -= size(&oldest.touched);
@@ -297,6 +372,7 @@ impl Order {
 
     /// Records an event.
     fn record(&mut self, event: u64, started: &Started) {
+        self.dependents.forget_event(event);
         self.events.insert(event, started.after());
     }
 
@@ -314,12 +390,15 @@ impl Order {
     /// A stream waits for an event.
     fn wait(&mut self, event: u64, stream: u64) {
         if let Some(clock) = self.events.get(&event) {
-            join(self.streams.entry(stream).or_default(), clock);
+            let follows = self.streams.entry(stream).or_default();
+            self.dependents.wait(event, clock, stream, follows);
+            join(follows, clock);
         }
     }
 
     /// Forgets an event.
     pub fn forget_event(&mut self, event: u64) {
+        self.dependents.forget_event(event);
         self.events.remove(&event);
     }
 
@@ -328,6 +407,7 @@ impl Order {
         if self.streams.len() <= self.limit.max(MOST_STREAMS) {
             return;
         }
+        self.dependents.forget_streams(&exists);
         let past = &self.past;
         let keep =
             |stream: &u64| exists(stream) || past.iter().any(|operation| operation.started.stream == *stream);
@@ -350,6 +430,31 @@ struct Race {
     bytes: Range<u64>,
     first: (String, Access, Site),
     second: (String, Access, Site),
+    /// If the second is a launch that may overlap the first, which is before it in its stream.
+    dependence: Option<Dependence>,
+}
+
+/// A conflict of a launch with an operation before it in its stream, and whether it comes after the wait.
+type DependentConflict = (bool, (Range<u64>, Access, Access));
+
+fn dependence(
+    other: &Operation,
+    knowledge: &Knowledge,
+    touched: &Touched,
+    launched: &Launched,
+) -> Option<DependentConflict> {
+    let id = other.started.id();
+    let at_block_start = other.launched.as_ref().is_some_and(|launched| launched.at_block_start);
+    let theirs =
+        || dependent::exposed(&other.touched, other.launched.as_ref().map(|l| &l.overlap), at_block_start);
+    if knowledge.start.has(id) {
+        return None;
+    }
+    let early = conflict(&theirs(), &launched.overlap.early).map(|conflict| (false, conflict));
+    early.or_else(|| {
+        let late = (!knowledge.waited.has(id)).then(|| conflict(&theirs(), touched)).flatten();
+        late.map(|conflict| (true, conflict))
+    })
 }
 
 /// The rows of one side of a copy; none if there are too many.
@@ -397,6 +502,11 @@ impl Driver {
         self.compares_copies() && self.streams.len() > 1
     }
 
+    /// Whether launches of a device may overlap the one before them in their stream.
+    pub fn overlaps(&self, device: usize) -> bool {
+        self.devices[device].model.capability.major >= 9
+    }
+
     pub(crate) fn compares_copies(&self) -> bool {
         self.settings.checks.contains(&warpproof_sim::check::Check::Race) && !self.settings.model_clock
     }
@@ -411,12 +521,23 @@ impl Driver {
 
     /// Ends an operation of a stream, and reports a race with an earlier one.
     pub fn end_operation(&mut self, started: &Started, name: &str, touched: Touched) {
+        self.end_launch(started, name, touched, None);
+    }
+
+    /// Ends an operation that may be a launch, and reports a race with an earlier one.
+    pub fn end_launch(
+        &mut self,
+        started: &Started,
+        name: &str,
+        touched: Touched,
+        launched: Option<Launched>,
+    ) {
         if !self.compares_copies() {
             return;
         }
         let pages = self.pages_of(started, &touched);
-        let race = self.order.end(started.clone(), name, touched, pages);
-        let Some(Race { bytes, first, second }) = race else { return };
+        let race = self.order.end(started.clone(), name, touched, pages, launched);
+        let Some(Race { bytes, first, second, dependence }) = race else { return };
         let memory = match self.allocation(bytes.start) {
             Some((base, allocation)) => format!(
                 "{} to {} of an allocation of {} bytes of {}",
@@ -428,6 +549,11 @@ impl Driver {
             None => format!("{:#x} to {:#x}", bytes.start, bytes.end - 1),
         };
         let how = |access: Access| access.name();
+        if let Some(dependence) = dependence {
+            let finding = dependent::race(&first, &second, &dependence).note(format!("bytes {memory}"));
+            self.report_host(&finding);
+            return;
+        }
         let finding = HostFinding::new(
             HostClass::StreamRace,
             format!(
@@ -499,9 +625,26 @@ impl Driver {
         if let Work::Wait(event) = work {
             self.order.wait(*event, target.stream);
         }
-        let started = self.start_operation(target, Site::here());
-        if let Work::Record(event) = work {
-            self.order.record(*event, &started);
+        let mut others = self.followed(target);
+        others.retain(|stream| *stream != target.stream);
+        let apart = self.order.apart(&others);
+        let mut started = self.start_operation(target, Site::here());
+        match work {
+            Work::Record(event) => self.order.record(*event, &started),
+            Work::Launch(call) => {
+                if let Some(event) = call.programmatic.event {
+                    self.order.record(event.event, &started);
+                }
+                let programmatic = Programmatic {
+                    serialization: call.programmatic.serialization && self.overlaps(target.device),
+                    ..call.programmatic
+                };
+                self.order.dependents.launch(&mut started, programmatic, &apart);
+            }
+            _ => {}
+        }
+        if !matches!(work, Work::Launch(_) | Work::Wait(_)) {
+            self.order.dependents.other(target.stream);
         }
         started
     }
@@ -567,7 +710,7 @@ mod tests {
 
     fn run(order: &mut Order, stream: u64, after: &[u64], touched: Touched) -> bool {
         let started = order.start(stream, after, Site::default());
-        order.end(started, "it", touched, Vec::new()).is_some()
+        order.end(started, "it", touched, Vec::new(), None).is_some()
     }
 
     #[test]

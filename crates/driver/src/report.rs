@@ -512,6 +512,8 @@ mod tests {
             arguments: Vec::new(),
             cooperative: false,
             cluster: None,
+            nonportable: None,
+            programmatic: crate::dependent::Programmatic::default(),
         };
         let count = || {
             let file = folder.path().join(format!("{}.jsonl", std::process::id()));

@@ -47,7 +47,7 @@ thread_local! {
 /// `CU_STREAM_NON_BLOCKING`.
 pub const NON_BLOCKING: u32 = 1;
 /// `CU_EVENT_DISABLE_TIMING`.
-const DISABLE_TIMING: u32 = 2;
+pub const DISABLE_TIMING: u32 = 2;
 
 /// The stream that a call refers to: a created stream, or a default stream of the current context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,16 +6,17 @@ use std::sync::Arc;
 
 use warpproof_model::bound::bounds;
 use warpproof_model::{Device, Usage, work};
-use warpproof_sim::check::{Finding, Settings as CheckSettings, Severity, Touched};
+use warpproof_sim::check::{Dependent, Finding, Overlap, Settings as CheckSettings, Severity, Touched};
 use warpproof_sim::count::CountSettings;
-use warpproof_sim::{Blame, Launch, MAX_CLUSTER, SharedDevice, Stop, StopKind};
+use warpproof_sim::{Blame, Earlier, GridDependency, Launch, SharedDevice, Stop, StopKind};
 
 use crate::abi::{Answer, Error};
 use crate::clock;
 use crate::conditional::{Conditional, Kind as Condition, MOST_RUNS};
+use crate::dependent::Programmatic;
 use crate::driver::{self, Driver, Guard, after_earlier, ended};
 use crate::memory::{Kind, Memcpy, Memset};
-use crate::order::Started;
+use crate::order::{Launched, Started};
 use crate::report::Origin;
 use crate::stream::Target;
 
@@ -36,6 +37,10 @@ pub struct LaunchCall {
     pub cooperative: bool,
     /// Blocks in a cluster, if the launch sets them.
     pub cluster: Option<[u32; 3]>,
+    /// Whether clusters may have a size that not every device supports, if the launch and not the function decides it.
+    pub nonportable: Option<bool>,
+    /// How it depends on the launch before it, and others on it.
+    pub programmatic: Programmatic,
 }
 
 /// A host function with its argument.
@@ -100,6 +105,8 @@ impl Work {
         if let (Work::Launch(call), Work::Launch(earlier)) = (&mut self, earlier) {
             call.cooperative = earlier.cooperative;
             call.cluster = earlier.cluster;
+            call.nonportable = earlier.nonportable;
+            call.programmatic = earlier.programmatic;
         }
         self
     }
@@ -204,7 +211,7 @@ fn conditional(
 fn launch(mut driver: Guard, target: Target, call: &LaunchCall, started: &Started) -> (Guard, Answer) {
     let hidden;
     (driver, hidden) = driver::hide(driver, target);
-    let job = match driver.prepare(target, call) {
+    let job = match driver.prepare(target, call, started) {
         Ok(job) => job,
         Err(error) => {
             driver.show(&hidden);
@@ -258,6 +265,11 @@ struct Done {
     output: Vec<u8>,
     /// The bytes that it accessed, if they were recorded.
     touched: Option<Touched>,
+    /// The part that other launches may overlap.
+    overlap: Option<Overlap>,
+    used: GridDependency,
+    /// What it overwrote.
+    earlier: Option<Earlier>,
 }
 
 impl Job {
@@ -281,17 +293,29 @@ impl Job {
                 picoseconds: clock::LAUNCH_PS + time,
                 output: counted.outcome.output,
                 touched: None,
+                overlap: None,
+                used: counted.outcome.dependency,
+                earlier: counted.outcome.earlier,
             };
         }
-        let (findings, outcome, touched) = match &self.checks {
-            None => (Vec::new(), self.gpu.run(&self.launch), None),
+        let (findings, outcome, touched, overlap) = match &self.checks {
+            None => (Vec::new(), self.gpu.run(&self.launch), None, None),
             Some(checks) => {
                 let checked = self.gpu.check_schedules(&self.launch, checks, self.schedules, 0).checked;
-                (checked.findings, checked.outcome, checked.touched)
+                (checked.findings, checked.outcome, checked.touched, checked.overlap)
             }
         };
         let picoseconds = clock::LAUNCH_PS + clock::issue_ps(self.model, outcome.instructions);
-        Done { findings, stop: outcome.stop, picoseconds, output: outcome.output, touched }
+        Done {
+            findings,
+            stop: outcome.stop,
+            picoseconds,
+            output: outcome.output,
+            touched,
+            overlap,
+            used: outcome.dependency,
+            earlier: outcome.earlier,
+        }
     }
 }
 
@@ -386,18 +410,10 @@ impl Driver {
         if call.arguments.len() != program.params.len() {
             return Err(Error::INVALID_VALUE);
         }
-        let cluster = call.cluster.or(program.bounds.cluster).unwrap_or([1; 3]);
-        let size = cluster.iter().fold(1u32, |n, blocks| n.saturating_mul(*blocks));
-        let divides = (0..3).all(|axis| cluster[axis] != 0 && call.grid[axis].is_multiple_of(cluster[axis]));
-        let most = program.bounds.max_cluster.unwrap_or(MAX_CLUSTER).min(MAX_CLUSTER);
-        let fixed = program.bounds.cluster.is_none_or(|required| required == cluster);
-        if !divides || size > most || !fixed {
-            return Err(Error::INVALID_CLUSTER_SIZE);
-        }
+        self.admit_cluster(device, call)?;
         if call.cooperative {
             let blocks = call.grid.iter().map(|b| u64::from(*b)).product::<u64>();
-            let resident = u64::from(self.blocks_per_multiprocessor(call.function, threads, call.shared)?);
-            if blocks > resident * u64::from(model.multiprocessors.value) {
+            if blocks > self.active_blocks(device, call, threads)? {
                 return Err(Error::COOPERATIVE_LAUNCH_TOO_LARGE);
             }
         }
@@ -405,14 +421,14 @@ impl Driver {
     }
 
     /// Everything that a launch needs.
-    fn prepare(&mut self, target: Target, call: &LaunchCall) -> Answer<Job> {
+    fn prepare(&mut self, target: Target, call: &LaunchCall, started: &Started) -> Answer<Job> {
         self.admit(target.device, call)?;
         let here = self.function_on(call.function, target.device)?;
         let function = self.function(here)?;
         let module = self.module(function.module)?;
         let mut launch = function.kernel.launch().grid(call.grid).block(call.block).shared(call.shared);
         launch = launch.cooperative(call.cooperative);
-        if let Some(cluster) = call.cluster {
+        if let Some(cluster) = self.cluster(call)? {
             launch = launch.cluster(cluster);
         }
         for argument in &call.arguments {
@@ -421,11 +437,17 @@ impl Driver {
         if let Some((base, size)) = module.constants {
             launch = launch.constants(self.gpu.heap().read(base, size).unwrap_or_default().to_vec());
         }
+        let overlaps = self.overlaps(target.device);
+        let dependents = &self.order.dependents;
+        let dependent = if dependents.knowledge(started).is_some() { Dependent::Yes } else { Dependent::No };
+        let hidden = dependents.hidden(started).unwrap_or_default();
+        launch = launch.keep_earlier(overlaps).hide(hidden.before_wait, hidden.after_wait);
         let settings = &self.settings;
         let checks = (!settings.checks.is_empty()).then(|| CheckSettings {
             checks: settings.checks.clone(),
             buffers: self.roles(),
-            touched: self.compares_streams() || self.has_host_memory(),
+            touched: self.compares_streams() || self.has_host_memory() || overlaps && self.compares_copies(),
+            overlap: (overlaps && self.compares_copies()).then_some(dependent),
             ..CheckSettings::default()
         });
         // Host memory cannot be restored between schedules, because the program may use it meanwhile: only one schedule then.
@@ -467,7 +489,7 @@ impl Driver {
         done: Done,
         started: &Started,
     ) -> Answer {
-        let Done { mut findings, mut stop, picoseconds, output, touched } = done;
+        let Done { mut findings, mut stop, picoseconds, output, touched, overlap, used, earlier } = done;
         if let Some(stop) = stop.as_deref_mut().filter(|stop| self.waits_for_host(stop)) {
             findings.retain(|finding| finding.sentence != stop.sentence);
             stop.blame = Blame::Gap;
@@ -486,7 +508,19 @@ impl Driver {
         self.report.launched(&job.name, &job.text, call, &findings, stop.as_deref(), &origin);
         let kernel = format!("kernel `{}`", job.name);
         if let Some(touched) = touched {
-            self.end_operation(started, &kernel, touched);
+            let event = call.programmatic.event;
+            let launched = overlap.map(|overlap| Launched {
+                overlap,
+                used,
+                at_block_start: event.is_some_and(|event| event.at_block_start),
+                program: job.launch.program(),
+            });
+            self.end_launch(started, &kernel, touched, launched);
+        }
+        self.order.dependents.ended(started, used, earlier);
+        if let Some(event) = call.programmatic.event.and_then(|event| self.events.get_mut(&event.event)) {
+            event.recorded = Some((target.device, self.devices[target.device].clock_ps));
+            event.captured = None;
         }
         let error = match stop {
             Some(stop) => {

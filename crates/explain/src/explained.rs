@@ -106,7 +106,7 @@ pub fn explain(
     toolchain: &Toolchain,
 ) -> Result<(Explanation, Option<Timeline>), ExplainError> {
     let Request { counters, device, .. } = *request;
-    let arch = device.capability.arch();
+    let arch = device.capability.specific_arch();
     // ptxas keeps the lines of the PTX for any module; for one without a line table it only warns.
     let assembled = toolchain.ptxas(request.ptx, &arch, &["-lineinfo"])?;
     let resources = assembled

@@ -263,6 +263,7 @@ mod tests {
             branches: warpproof_sim::count::Branches::default(),
             memory: BTreeMap::from([((Space::Global, op), traffic)]),
             barriers: warpproof_sim::count::Barriers::default(),
+            mbarriers: warpproof_sim::count::Mbarriers::default(),
             worst: Vec::new(),
         }
     }

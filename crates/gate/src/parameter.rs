@@ -2,6 +2,7 @@
 //! of C. The command line and the gate share this module.
 
 use std::fmt;
+use warpproof_sim::tensor_map::{self, TensorMap};
 
 /// The bytes of an argument, with the places that hold addresses of arrays.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -9,6 +10,7 @@ pub struct Packed {
     bytes: Vec<u8>,
     align: usize,
     addresses: Vec<Address>,
+    maps: Vec<(Address, TensorMap)>,
     fields: Vec<Placed>,
 }
 
@@ -56,7 +58,13 @@ impl Packed {
     /// The address of a byte of an array.
     pub fn address(array: usize, offset: u64) -> Packed {
         let addresses = vec![Address { at: 0, array, offset }];
-        Packed { bytes: vec![0; POINTER], align: POINTER, addresses, fields: Vec::new() }
+        Packed { bytes: vec![0; POINTER], align: POINTER, addresses, ..Packed::default() }
+    }
+
+    /// A tensor map of an array, from this byte on. The map's own address does not matter.
+    pub fn tensor_map(array: usize, offset: u64, map: TensorMap) -> Packed {
+        let maps = vec![(Address { at: 0, array, offset }, map)];
+        Packed { bytes: vec![0; tensor_map::BYTES], align: 64, maps, ..Packed::default() }
     }
 
     /// A struct. The error names the member that does not fit.
@@ -77,6 +85,8 @@ impl Packed {
             all.bytes.extend(&value.bytes);
             all.align = all.align.max(value.align);
             all.addresses.extend(value.addresses.iter().map(|one| Address { at: one.at + place, ..*one }));
+            let moved = value.maps.iter().map(|(one, map)| (Address { at: one.at + place, ..*one }, *map));
+            all.maps.extend(moved);
             if value.fields.is_empty() {
                 all.fields.push(Placed { name, at: place, size });
             } else {
@@ -126,6 +136,12 @@ impl Packed {
             let address = address_of(one.array).wrapping_add(one.offset);
             if let Some(place) = bytes.get_mut(one.at..one.at + POINTER) {
                 place.copy_from_slice(&address.to_le_bytes());
+            }
+        }
+        for (one, map) in &self.maps {
+            let map = TensorMap { address: address_of(one.array).wrapping_add(one.offset), ..*map };
+            if let Some(place) = bytes.get_mut(one.at..one.at + tensor_map::BYTES) {
+                place.copy_from_slice(&map.pack());
             }
         }
         bytes

@@ -16,6 +16,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::cluster::clusters;
 use crate::device::{Device, WARP};
 use crate::occupancy::{Occupancy, Usage, occupancy};
 use crate::rates::{Pipe, TensorType};
@@ -43,6 +44,8 @@ pub struct Work {
     pub blocks: u64,
     /// Threads of a block.
     pub threads: u32,
+    /// Blocks of a cluster; 0 and 1 are the same.
+    pub cluster: u32,
     /// Resources that a block uses.
     pub usage: Usage,
 }
@@ -223,6 +226,8 @@ impl Bounds {
 pub enum BoundError {
     /// No block fits on a multiprocessor.
     DoesNotFit,
+    /// No GPC of the device holds a cluster.
+    ClusterDoesNotFit,
     /// The launch has no blocks or no threads.
     Empty,
 }
@@ -231,6 +236,7 @@ impl fmt::Display for BoundError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::DoesNotFit => "no block fits on a multiprocessor",
+            Self::ClusterDoesNotFit => "no GPC of the device holds a cluster of this size",
             Self::Empty => "the launch has no threads",
         })
     }
@@ -247,7 +253,8 @@ pub fn bounds(device: &Device, work: &Work) -> Result<Bounds, BoundError> {
     if occupancy.blocks_per_sm == 0 {
         return Err(BoundError::DoesNotFit);
     }
-    let waves = waves(device, work.blocks, occupancy.blocks_per_sm);
+    let waves = waves(device, work.blocks, occupancy.blocks_per_sm, work.cluster)
+        .ok_or(BoundError::ClusterDoesNotFit)?;
     let rates = device.rates;
     let sms = f64::from(device.multiprocessors.value);
     let mhz = f64::from(device.boost_mhz.value);
@@ -313,15 +320,22 @@ fn shared_pipes(shares: &mut [Share], work: &Work, device: &Device, inside: &dyn
     }
 }
 
-fn waves(device: &Device, blocks: u64, per_sm: u32) -> Waves {
+/// `None` if the device holds no cluster of `cluster` blocks.
+fn waves(device: &Device, blocks: u64, per_sm: u32, cluster: u32) -> Option<Waves> {
     let sms = u64::from(device.multiprocessors.value).max(1);
-    let at_once = sms * u64::from(per_sm).max(1);
+    let cluster = cluster.max(1);
+    let at_once = u64::from(clusters(device, cluster, per_sm.max(1)).blocks());
+    // Multiprocessors with a block if each has at most one: clusters leave some of a GPC empty.
+    let used = u64::from(clusters(device, cluster, 1).blocks());
+    if at_once == 0 || used == 0 {
+        return None;
+    }
     let rounds = blocks.div_ceil(at_once);
     // Full rounds give every multiprocessor the same number; the remaining blocks are distributed one by one.
     let rest = blocks - (rounds - 1) * at_once;
-    let most_per_sm = (rounds - 1) * u64::from(per_sm) + rest.div_ceil(sms);
+    let most_per_sm = (rounds - 1) * u64::from(per_sm) + rest.div_ceil(used).min(u64::from(per_sm.max(1)));
     let stretch = most_per_sm as f64 * sms as f64 / blocks as f64;
-    Waves { blocks, at_once, rounds, most_per_sm, stretch }
+    Some(Waves { blocks, at_once, rounds, most_per_sm, stretch })
 }
 
 /// The roofline: the minimum microseconds of any kernel for the problem with a cold L2 cache, predicted, and
@@ -417,6 +431,7 @@ mod tests {
             dram_bytes_warm: 300_000,
             blocks: 58,
             threads: 128,
+            cluster: 1,
             usage: Usage { registers: 32, ..Usage::default() },
         };
         let bounds = bounds(l4(), &work).unwrap();
@@ -446,7 +461,7 @@ mod tests {
 
     #[test]
     fn waves_are_counted_in_whole_blocks() {
-        let waves = |blocks, per_sm| super::waves(l4(), blocks, per_sm);
+        let waves = |blocks, per_sm| super::waves(l4(), blocks, per_sm, 0).unwrap();
         assert_eq!((waves(58, 2).rounds, waves(58, 2).most_per_sm), (1, 1));
         assert_eq!((waves(59, 2).rounds, waves(59, 2).most_per_sm), (1, 2));
         assert_eq!((waves(117, 2).rounds, waves(117, 2).most_per_sm), (2, 3));
@@ -454,6 +469,23 @@ mod tests {
         // 32 blocks on 58 multiprocessors leave 45 % idle.
         assert!(close(waves(32, 1).stretch, 58.0 / 32.0));
         assert!(close(waves(u64::MAX / 2, 1).stretch, 1.0));
+    }
+
+    #[test]
+    fn clusters_leave_multiprocessors_empty() {
+        let h100 = Device::named("h100").unwrap();
+        let waves = |blocks, per_sm, cluster| super::waves(h100, blocks, per_sm, cluster);
+        let one = waves(120, 1, 8).unwrap();
+        assert_eq!((one.at_once, one.rounds, one.most_per_sm), (120, 1, 1));
+        // Without clusters, 128 blocks are one round.
+        let two = waves(128, 1, 8).unwrap();
+        assert_eq!((two.rounds, two.most_per_sm), (2, 2));
+        assert_eq!(waves(128, 1, 1).unwrap().rounds, 1);
+        assert_eq!(waves(16, 1, 17), None);
+        assert_eq!(super::waves(l4(), 16, 1, 2), None);
+        let work = Work { blocks: 2, threads: 32, cluster: 2, ..Work::default() };
+        assert_eq!(bounds(l4(), &work), Err(BoundError::ClusterDoesNotFit));
+        assert!(bounds(h100, &work).is_ok());
     }
 
     #[test]

@@ -54,7 +54,13 @@ pub struct Capability {
     pub shared_granularity: Sourced<u32>,
     /// Hardware barriers. `None`: never the limit; only since 9.0 can they run out.
     pub barriers: Sourced<Option<u32>>,
+    /// Blocks of the largest cluster; 1 without clusters. A kernel must allow sizes beyond [`PORTABLE_CLUSTER`].
+    pub max_cluster: Sourced<u32>,
 }
+
+/// Blocks of the largest cluster that a kernel may have without allowing a size that not every device supports (`cuda.h` of
+/// CUDA 13.4, `CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED`).
+pub const PORTABLE_CLUSTER: u32 = 8;
 
 /// Threads of a warp, on every capability.
 pub(crate) const WARP: u32 = 32;
@@ -68,6 +74,11 @@ impl Capability {
     /// `sm_89`.
     pub fn arch(&self) -> String {
         format!("sm_{}{}", self.major, self.minor)
+    }
+
+    /// The architecture with all instructions of the device, including those that no other capability has: `sm_90a`, `sm_89`.
+    pub fn specific_arch(&self) -> String {
+        format!("{}{}", self.arch(), if self.major >= 9 { "a" } else { "" })
     }
 
     /// The capability of an architecture: `sm_89`, `sm_90a`.
@@ -100,6 +111,9 @@ pub struct Device {
     pub capability: &'static Capability,
     /// Multiprocessors.
     pub multiprocessors: Sourced<u32>,
+    /// Multiprocessors of each GPC; a cluster runs within one. Devices of one model differ, because NVIDIA disables
+    /// different units of each chip. Empty if unknown or if the device has no clusters.
+    pub gpcs: Sourced<&'static [u32]>,
     /// The highest clock in MHz that the device runs at. Predicted times are at this clock; a device that is
     /// throttled by its power limit takes longer, see [`Device::sustained_mhz`].
     pub boost_mhz: Sourced<u32>,
@@ -155,7 +169,15 @@ struct Differs {
     reserved: u32,
     shared_granularity: u32,
     barriers: Option<u32>,
+    max_cluster: Sourced<u32>,
 }
+
+const NO_CLUSTERS: Sourced<u32> =
+    from("CUDA C++ Programming Guide 13: clusters need compute capability 9.0", 1);
+const CLUSTER_16: Sourced<u32> =
+    from("NVIDIA Hopper and Blackwell Tuning Guides: 16 blocks, if the kernel allows a nonportable size", 16);
+const CLUSTER_8: Sourced<u32> =
+    from("the portable size; whether a device of 12.0 supports larger ones is unknown", PORTABLE_CLUSTER);
 
 const fn capability(d: &Differs) -> Capability {
     Capability {
@@ -175,6 +197,7 @@ const fn capability(d: &Differs) -> Capability {
         reserved_shared: from(TUNING, d.reserved),
         shared_granularity: from(CALCULATOR, d.shared_granularity),
         barriers: from(CALCULATOR, d.barriers),
+        max_cluster: d.max_cluster,
     }
 }
 
@@ -187,6 +210,7 @@ const TURING: Capability = capability(&Differs {
     reserved: 0,
     shared_granularity: 256,
     barriers: None,
+    max_cluster: NO_CLUSTERS,
 });
 
 const fn since_ampere(
@@ -205,6 +229,11 @@ const fn since_ampere(
         reserved: KB,
         shared_granularity: 128,
         barriers,
+        max_cluster: match version {
+            (12, _) => CLUSTER_8,
+            (9 | 10, _) => CLUSTER_16,
+            _ => NO_CLUSTERS,
+        },
     })
 }
 
@@ -221,8 +250,17 @@ pub static CAPABILITIES: [Capability; 9] = [
     since_ampere((12, 0), 1536, 24, 100, Some(24)),
 ];
 
+const NO_GPCS: Sourced<&[u32]> = from("no clusters, so not needed", &[]);
+/// H100 and H200 SXM.
+const SXM_GPCS: Sourced<&[u32]> = from(
+    "derived: the whitepaper's 8 GPCs of at most 18 multiprocessors, as even as whole TPCs allow if 15 clusters of 8 blocks run \
+     at a time, which NVIDIA/cutlass, issue 1921 (cuBLAS launches 120 blocks) and accel-sim/gpu-app-collection, pull \
+     request 87 (120 of 132 multiprocessors are active) report; another device of the model may differ",
+    &[18, 18, 18, 16, 16, 16, 16, 14],
+);
+
 /// All known devices. The first of an architecture is its default.
-pub static DEVICES: [Device; 8] = [
+pub static DEVICES: [Device; 11] = [
     {
         const SOURCE: &str = "NVIDIA Turing GPU Architecture whitepaper, Tesla T4 appendix";
         Device {
@@ -230,6 +268,7 @@ pub static DEVICES: [Device; 8] = [
             id: "t4",
             capability: &CAPABILITIES[0],
             multiprocessors: from(SOURCE, 40),
+            gpcs: NO_GPCS,
             boost_mhz: from(SOURCE, 1590),
             sustained_mhz: None,
             bandwidth_gb_s: from(SOURCE, 320),
@@ -246,6 +285,7 @@ pub static DEVICES: [Device; 8] = [
             id: "a100",
             capability: &CAPABILITIES[1],
             multiprocessors: from(SOURCE, 108),
+            gpcs: NO_GPCS,
             boost_mhz: from(SOURCE, 1410),
             sustained_mhz: None,
             bandwidth_gb_s: from(SOURCE, 1555),
@@ -261,6 +301,7 @@ pub static DEVICES: [Device; 8] = [
             id: "rtx3090",
             capability: &CAPABILITIES[2],
             multiprocessors: from(SOURCE, 82),
+            gpcs: NO_GPCS,
             boost_mhz: from(SOURCE, 1695),
             sustained_mhz: None,
             bandwidth_gb_s: from(SOURCE, 936),
@@ -277,6 +318,7 @@ pub static DEVICES: [Device; 8] = [
             id: "l4",
             capability: &CAPABILITIES[4],
             multiprocessors: from(SOURCE, 58),
+            gpcs: NO_GPCS,
             boost_mhz: from(SOURCE, 2040),
             sustained_mhz: Some(from(
                 "derived: the clock at which 58 multiprocessors at their peak rate do the 53.8 TFLOPS of an 8192 FP16 product \
@@ -297,6 +339,7 @@ pub static DEVICES: [Device; 8] = [
             id: "rtx4090",
             capability: &CAPABILITIES[4],
             multiprocessors: from(SOURCE, 128),
+            gpcs: NO_GPCS,
             boost_mhz: from(SOURCE, 2520),
             sustained_mhz: None,
             bandwidth_gb_s: from(SOURCE, 1008),
@@ -312,6 +355,7 @@ pub static DEVICES: [Device; 8] = [
             id: "l40s",
             capability: &CAPABILITIES[4],
             multiprocessors: from(SOURCE, 142),
+            gpcs: NO_GPCS,
             boost_mhz: from(SOURCE, 2520),
             sustained_mhz: None,
             bandwidth_gb_s: from(SOURCE, 864),
@@ -327,14 +371,70 @@ pub static DEVICES: [Device; 8] = [
             id: "h100",
             capability: &CAPABILITIES[5],
             multiprocessors: from(SOURCE, 132),
+            gpcs: SXM_GPCS,
             boost_mhz: from(
                 "highest clock of an H100 SXM (factryze.ai, glossary of the SM clock); the whitepaper's peaks are at 1830",
                 1980,
             ),
-            sustained_mhz: None,
+            sustained_mhz: Some(from(
+                "derived: the clock at which 132 multiprocessors at their peak rate do the 797.5 TFLOPS of an 8192 BF16 product \
+                 that zzc0721/torch-performance-test-data, issue 79, reports for an H100 SXM; a lower limit, for cuBLAS \
+                 reaches less than the peak",
+                1475,
+            )),
             bandwidth_gb_s: from("NVIDIA H100 datasheet: 3.35 TB/s", 3350),
             memory_gb: from(SOURCE, 80),
             l2_kb: from(SOURCE, 50 * KB),
+            rates: &rates::H100,
+        }
+    },
+    {
+        const SOURCE: &str = "NVIDIA H100 Tensor Core GPU Architecture whitepaper, H100 PCIe column";
+        Device {
+            name: "NVIDIA H100 PCIe",
+            id: "h100pcie",
+            capability: &CAPABILITIES[5],
+            multiprocessors: from(SOURCE, 114),
+            gpcs: from(
+                "derived: the whitepaper's 7 or 8 GPCs of at most 18 multiprocessors; assumed to be 8, as even as whole TPCs \
+                 allow; not measured",
+                &[16, 14, 14, 14, 14, 14, 14, 14],
+            ),
+            boost_mhz: from(
+                "maximum clock of an H100 PCIe (chipsandcheese.com, Nvidia's H100: Funny L2); the whitepaper's peaks of the tensor \
+                 cores are at 1620",
+                1755,
+            ),
+            sustained_mhz: Some(from(
+                "derived as for the H100 SXM, from 495.9 TFLOPS of a 4096 BF16 product (zzc0721/torch-performance-test-data, \
+                 issue 95); a lower limit",
+                1062,
+            )),
+            bandwidth_gb_s: from("NVIDIA H100 datasheet (as reprinted by hpctech.co.jp): 2 TB/s", 2000),
+            memory_gb: from(SOURCE, 80),
+            l2_kb: from(SOURCE, 50 * KB),
+            rates: &rates::H100,
+        }
+    },
+    {
+        const SOURCE: &str = "NVIDIA H200 datasheet: 141 GB, 4.8 TB/s, and the peak rates of the H100 SXM";
+        const SAME: &str =
+            "the H100 SXM's: the same chip with other memory, and the same peak rates in the datasheet";
+        Device {
+            name: "NVIDIA H200",
+            id: "h200",
+            capability: &CAPABILITIES[5],
+            multiprocessors: from(SAME, 132),
+            gpcs: SXM_GPCS,
+            boost_mhz: from(SAME, 1980),
+            sustained_mhz: None,
+            bandwidth_gb_s: from(SOURCE, 4800),
+            memory_gb: from(SOURCE, 141),
+            l2_kb: from(
+                "derived: 12 memory controllers with 96 slices of L2 (accel-sim/accel-sim-framework, issue 534); 10 of them have \
+                 50 MB on an H100",
+                60 * KB,
+            ),
             rates: &rates::H100,
         }
     },
@@ -345,6 +445,10 @@ pub static DEVICES: [Device; 8] = [
             id: "rtx5090",
             capability: &CAPABILITIES[8],
             multiprocessors: from(SOURCE, 170),
+            gpcs: from(
+                "assumed: 11 of the 12 GPCs of at most 16 multiprocessors that GB202 has, as even as whole TPCs allow",
+                &[16, 16, 16, 16, 16, 16, 16, 16, 14, 14, 14],
+            ),
             boost_mhz: from(
                 "clock under load: about 2.85 GHz in kekzl/imp, pull request 606; the whitepaper's peaks are at 2407",
                 2870,
@@ -354,6 +458,29 @@ pub static DEVICES: [Device; 8] = [
             memory_gb: from(SOURCE, 32),
             l2_kb: from(SOURCE, 96 * KB),
             rates: &rates::RTX50,
+        }
+    },
+    {
+        const SOURCE: &str = "NVIDIA RTX PRO Blackwell GPU Architecture whitepaper, RTX PRO 6000 Workstation Edition (as quoted in \
+             NVIDIA/cudnn-frontend, pull request 1164)";
+        Device {
+            name: "NVIDIA RTX PRO 6000 Blackwell Workstation Edition",
+            id: "rtxpro6000",
+            capability: &CAPABILITIES[8],
+            multiprocessors: from(SOURCE, 188),
+            gpcs: from(
+                "derived: the whitepaper's 12 GPCs of at most 16 multiprocessors (GB202), as even as whole TPCs allow",
+                &[16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 14, 14],
+            ),
+            boost_mhz: from(
+                "2617 MHz (hmc-tech.com, RTX PRO 6000 Blackwell), at which 125 TFLOPS of FP32 are those of NVIDIA's product page",
+                2617,
+            ),
+            sustained_mhz: None,
+            bandwidth_gb_s: from(SOURCE, 1792),
+            memory_gb: from(SOURCE, 96),
+            l2_kb: from(SOURCE, 128 * KB),
+            rates: &rates::RTX_PRO_BLACKWELL,
         }
     },
 ];
@@ -370,6 +497,9 @@ mod tests {
             ("NVIDIA L40S", "l40s"),
             ("RTX 3090", "rtx3090"),
             ("H100", "h100"),
+            ("H100 PCIe", "h100pcie"),
+            ("NVIDIA H200", "h200"),
+            ("RTX PRO 6000", "rtxpro6000"),
         ] {
             assert_eq!(Device::named(text).map(|d| d.id), Some(id), "{text}");
         }
@@ -388,6 +518,11 @@ mod tests {
         }
         for c in &CAPABILITIES {
             assert_eq!(c.block_shared_opt_in.value + c.reserved_shared.value, c.shared.value, "{}", c.arch());
+        }
+        for device in &DEVICES {
+            let clusters = device.capability.max_cluster.value > 1;
+            let expected = if clusters { device.multiprocessors.value } else { 0 };
+            assert_eq!(device.gpcs.value.iter().sum::<u32>(), expected, "{}", device.id);
         }
         for (i, a) in DEVICES.iter().enumerate() {
             assert!(DEVICES[..i].iter().all(|b| b.id != a.id));

@@ -2,7 +2,7 @@
 //!
 //! Computed from the resources that ptxas reports and the rules of NVIDIA's occupancy calculator. The model
 //! assumes that the driver configures the largest shared-memory carveout, as it does when a kernel needs it.
-//! It ignores clusters, other kernels on the device, and how long blocks run. Occupancy bounds how much
+//! It ignores clusters (see [`crate::clusters`]), other kernels on the device, and how long blocks run. Occupancy bounds how much
 //! latency can be hidden; it does not predict speed.
 
 use std::fmt;

@@ -327,26 +327,45 @@ pub(crate) static H100: Rates = {
     )
 };
 
-/// GeForce RTX 5090.
-pub(crate) static RTX50: Rates = {
-    const PEAK: &str =
-        "NVIDIA RTX Blackwell GPU Architecture whitepaper, GeForce RTX 5090: peak rates at 2407 MHz";
+/// Blackwell of compute capability 12.0.
+const fn blackwell(tensor: &'static [TensorRate]) -> Rates {
     const ADA: &str = "Ada's, for want of a figure of its own";
     const INTEGER: &str =
         "Ada's; doubtful, because NVIDIA states that every lane of this architecture does FP32 and INT32";
-    let all = rates(
-        &Pipes { fma: 128.0, half: 64.0, double: 2.0, memory: 16.0 },
-        &[
-            tensor(PEAK, TensorType::F16ToF16, 512.0),
-            tensor(PEAK, TensorType::F16ToF32, 256.0),
-            tensor(PEAK, TensorType::Tf32, 128.0),
-            tensor(PEAK, TensorType::F8ToF16, 1024.0),
-            tensor(PEAK, TensorType::F8ToF32, 512.0),
-            tensor(PEAK, TensorType::Int8, 1024.0),
-        ],
-        &Memory { l2_bytes: None, l1: from(ADA, 34), l2: from(ADA, 274), far: None, dram: from(ADA, 629) },
-    );
-    Rates { alu: from(INTEGER, 64.0), integer_fma: from(INTEGER, 64.0), ..all }
+    let memory =
+        Memory { l2_bytes: None, l1: from(ADA, 34), l2: from(ADA, 274), far: None, dram: from(ADA, 629) };
+    let mut all = rates(&Pipes { fma: 128.0, half: 64.0, double: 2.0, memory: 16.0 }, tensor, &memory);
+    all.alu = from(INTEGER, 64.0);
+    all.integer_fma = from(INTEGER, 64.0);
+    all
+}
+
+/// GeForce RTX 5090: half rate with an f32 accumulator.
+pub(crate) static RTX50: Rates = {
+    const PEAK: &str =
+        "NVIDIA RTX Blackwell GPU Architecture whitepaper, GeForce RTX 5090: peak rates at 2407 MHz";
+    blackwell(&[
+        tensor(PEAK, TensorType::F16ToF16, 512.0),
+        tensor(PEAK, TensorType::F16ToF32, 256.0),
+        tensor(PEAK, TensorType::Tf32, 128.0),
+        tensor(PEAK, TensorType::F8ToF16, 1024.0),
+        tensor(PEAK, TensorType::F8ToF32, 512.0),
+        tensor(PEAK, TensorType::Int8, 1024.0),
+    ])
+};
+
+/// RTX PRO 6000 Blackwell: full rate with an f32 accumulator.
+pub(crate) static RTX_PRO_BLACKWELL: Rates = {
+    const PEAK: &str = "hmc-tech.com, RTX PRO 6000 Blackwell: dense peak rates at 2617 MHz; zzc0721/torch-performance-test-data, \
+                        issue 162, measures 417 TFLOPS of BF16, which half the rate would not allow";
+    blackwell(&[
+        tensor(PEAK, TensorType::F16ToF16, 512.0),
+        tensor(PEAK, TensorType::F16ToF32, 512.0),
+        tensor(PEAK, TensorType::Tf32, 256.0),
+        tensor(PEAK, TensorType::F8ToF16, 1024.0),
+        tensor(PEAK, TensorType::F8ToF32, 1024.0),
+        tensor(PEAK, TensorType::Int8, 1024.0),
+    ])
 };
 
 #[cfg(test)]
@@ -356,7 +375,7 @@ mod tests {
 
     #[test]
     fn peaks_are_those_of_the_datasheets() {
-        // At the clock of the datasheet; H100 and RTX 5090 exceed it.
+        // At the clock of the datasheet; H100, H200 and RTX 5090 exceed it.
         for (id, kind, mhz, tera) in [
             ("t4", TensorType::F16ToF32, 1590, 65.0),
             ("a100", TensorType::F16ToF32, 1410, 312.0),
@@ -367,6 +386,15 @@ mod tests {
             ("rtx4090", TensorType::F8ToF32, 2520, 330.3),
             ("l40s", TensorType::F16ToF32, 2520, 366.0),
             ("h100", TensorType::F16ToF32, 1830, 989.4),
+            ("h100", TensorType::Tf32, 1830, 494.7),
+            ("h100", TensorType::F8ToF32, 1830, 1978.9),
+            ("h100", TensorType::Int8, 1830, 1978.9),
+            ("h100", TensorType::F64, 1980, 66.9),
+            ("h100pcie", TensorType::F16ToF32, 1620, 756.5),
+            ("h100pcie", TensorType::F8ToF32, 1620, 1513.0),
+            ("h200", TensorType::F8ToF32, 1830, 1979.0),
+            ("rtxpro6000", TensorType::F16ToF32, 2617, 503.8),
+            ("rtxpro6000", TensorType::F8ToF32, 2617, 1007.6),
             ("rtx5090", TensorType::F8ToF16, 2407, 838.0),
         ] {
             let device = Device::named(id).unwrap();

@@ -123,7 +123,7 @@ pub enum Reason {
     AsyncCopy,
     /// Other warps of the block have not arrived.
     Barrier,
-    /// The tensor core is busy.
+    /// The tensor core is busy, or a group of its asynchronous products is not complete.
     TensorBusy,
     /// Another pipe is busy.
     PipeBusy,
@@ -360,7 +360,8 @@ pub fn launch(
     limits: Limits,
 ) -> Result<Launch, ScheduleError> {
     let sms = device.multiprocessors.value.max(1);
-    let per_sm = u32::try_from(waves.at_once / u64::from(sms)).unwrap_or(u32::MAX).max(1);
+    // Clusters leave multiprocessors empty; this is one that is full.
+    let per_sm = u32::try_from(waves.at_once.div_ceil(u64::from(sms))).unwrap_or(u32::MAX).max(1);
     let full = waves.rounds.saturating_sub(1);
     let rest = waves.most_per_sm.saturating_sub(full * u64::from(per_sm));
     let rest = u32::try_from(rest).unwrap_or(per_sm).clamp(1, per_sm);

@@ -1,8 +1,8 @@
 //! Converts counters of the software GPU into work per resource.
 
 use crate::bound::Work;
-use crate::{Device, Pipe, TensorType, Usage};
-use warpproof_sim::count::{Counters, MemoryOp, Traffic, multiply_adds};
+use crate::{Device, Pipe, TensorType, Usage, grouped};
+use warpproof_sim::count::{Counters, Instruction, MemoryOp, Traffic, multiply_adds};
 use warpproof_sim::isa::op::ArithmeticKind;
 use warpproof_sim::isa::{Op, Unit};
 use warpproof_sim::memory::Space;
@@ -25,6 +25,7 @@ pub fn of(
         one_address: counters.hottest.operations,
         blocks: counters.blocks,
         threads: u32::try_from(counters.block_threads()).unwrap_or(u32::MAX),
+        cluster: counters.cluster_size(),
         usage,
         ..Work::default()
     };
@@ -45,6 +46,17 @@ pub fn of(
     }
     for space in [Space::Global, Space::Generic, Space::Local] {
         work.l1_sectors = work.l1_sectors.saturating_add(totals.traffic(space, &[]).sectors);
+    }
+    work.l1_sectors =
+        work.l1_sectors.saturating_sub(totals.traffic(Space::Global, &[MemoryOp::Bulk]).sectors);
+    work.shared_wavefronts = work.shared_wavefronts.saturating_add(operand_wavefronts(counters));
+    let remote = totals.traffic(Space::Shared, &[]).remote_bytes;
+    if remote > 0 {
+        remarks.push(format!(
+            "{} bytes are in the shared memory of other blocks of a cluster: no rate of the network between multiprocessors was \
+             found, so they count as accesses to the own one",
+            grouped(remote)
+        ));
     }
     if counters.hottest.incomplete {
         remarks.push(
@@ -68,6 +80,19 @@ pub fn of(
         bytes(compulsory.grid_loaded).saturating_add(bytes(compulsory.grid_stored).saturating_sub(room));
     work.dram_bytes_warm = bytes(compulsory.grid_touched).saturating_sub(room);
     work
+}
+
+/// Passes through the banks for the operands of `wgmma` in shared memory: the four warps of a warpgroup read B together, and A
+/// unless it is in registers.
+fn operand_wavefronts(counters: &Counters) -> u64 {
+    let of = |instruction: &Instruction| {
+        let Op::MultiplyAsync(product) = &instruction.op else { return 0 };
+        let ([m, n, k], bits) = (product.shape.map(u64::from), u64::from(product.elements[1].bits()));
+        let rows = if product.registers { n } else { m + n };
+        let warps = instruction.issued.executions.saturating_sub(instruction.issued.passed);
+        warps.saturating_mul(rows * k * bits / 8).div_ceil(4 * 128)
+    };
+    counters.instructions.iter().map(of).fold(0, u64::saturating_add)
 }
 
 /// Whether the operation returns no data.

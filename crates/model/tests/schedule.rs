@@ -235,6 +235,7 @@ fn no_schedule_is_below_a_bound() {
                     one_address: 0,
                     blocks: u64::from(sms) * 2,
                     threads: 256,
+                    cluster: 1,
                     usage: Usage { registers: 32, ..Usage::default() },
                 };
                 let bounds = bounds(device, &work).unwrap();
@@ -462,4 +463,62 @@ fn a_kernel_ends_when_its_stores_have_arrived() {
     let code = function(&[("STG.E [R2.64], R0", PLAIN), ("EXIT", PLAIN)]);
     let schedule = run("l4", &code, &[], 1, 1).unwrap();
     assert!(schedule.cycles > 270, "{}", schedule.cycles);
+}
+
+#[test]
+fn products_of_a_warpgroup_overlap_with_what_follows_until_they_are_waited_for() {
+    let product = |last: bool| {
+        if last {
+            "HGMMA.64x64x16.F32 R24, gdesc[UR8], R24, gsb0"
+        } else {
+            "HGMMA.64x64x16.F32 R24, gdesc[UR8], R24"
+        }
+    };
+    let code = function(&[
+        ("WARPGROUP.ARRIVE", PLAIN),
+        (product(false), PLAIN),
+        (product(true), PLAIN),
+        ("FADD R0, R0, R1", stall(4)),
+        ("WARPGROUP.DEPBAR.LE gsb0, 0x0", PLAIN),
+        ("FADD R24, R24, R1", stall(4)),
+        ("EXIT", stall(5)),
+    ]);
+    let schedule = run("h100", &code, &[], 1, 4).unwrap();
+    // 64 x 64 x 16 multiply-adds take 32 cycles at 2048 per cycle; the result of the second follows after 24 more.
+    for warp in 0..4 {
+        assert_eq!(issue_cycles(&schedule, warp), [0, 1, 33, 34, 89, 90, 94]);
+    }
+    assert_eq!(schedule.stalls.of(Reason::TensorBusy), 4 * (31 + 51));
+    assert!(schedule.assumed.iter().any(|sentence| sentence.contains("wgmma")), "{:?}", schedule.assumed);
+    // Two groups: the first is complete when one is left.
+    let code = function(&[
+        (product(true), PLAIN),
+        (product(true), PLAIN),
+        ("WARPGROUP.DEPBAR.LE gsb0, 0x1", PLAIN),
+        ("EXIT", stall(5)),
+    ]);
+    assert_eq!(issue_cycles(&run("h100", &code, &[], 1, 4).unwrap(), 0), [0, 32, 56, 57]);
+}
+
+#[test]
+fn a_kernel_that_waits_at_an_mbarrier_has_bounds_only() {
+    let code = function(&[("SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR5], R0", PLAIN), ("EXIT", stall(5))]);
+    let found = run("h100", &code, &[], 1, 1);
+    assert!(
+        matches!(&found, Err(ScheduleError::Uncertain(why)) if why.to_string().contains("mbarrier")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn the_barrier_of_a_cluster_waits_for_every_warp() {
+    let code = function(&[
+        ("UCGABAR_ARV", PLAIN),
+        ("UCGABAR_WAIT", PLAIN),
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", PLAIN),
+        ("EXIT", stall(5)),
+    ]);
+    let schedule = run("h100", &code, &[], 1, 8).unwrap();
+    assert!(schedule.stalls.of(Reason::Barrier) > 0);
+    assert!(schedule.assumed.iter().any(|sentence| sentence.contains("cluster")), "{:?}", schedule.assumed);
 }

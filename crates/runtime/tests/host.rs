@@ -2,7 +2,8 @@
 //! in `pass`, its fixed version, has none.
 //!
 //! nvcc takes seconds for each file, so all programs are compiled as one: each in its own namespace, with its `main` renamed. The
-//! first argument selects a program. One program of each kind is compiled alone.
+//! first argument selects a program. One program of each kind is compiled alone. Programs with `//@device: h100` are compiled for
+//! sm_90 and run on that device.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bench;
@@ -23,6 +24,28 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/host").canonicalize().unwrap()
 }
 
+/// The device that programs run on, and the flag that selects its architecture.
+#[derive(Clone, Copy, PartialEq)]
+enum On {
+    Ada,
+    Hopper,
+}
+
+impl On {
+    fn of(program: &Path) -> On {
+        let hopper = fs::read_to_string(program).unwrap().contains("//@device: h100");
+        if hopper { On::Hopper } else { On::Ada }
+    }
+
+    fn flag(self) -> Option<&'static str> {
+        (self == On::Hopper).then_some("-arch=sm_90")
+    }
+}
+
+fn programs_on(kind: &str, on: On) -> Vec<PathBuf> {
+    programs(kind).into_iter().filter(|program| On::of(program) == on).collect()
+}
+
 fn programs(kind: &str) -> Vec<PathBuf> {
     let all = fs::read_dir(folder().join(kind)).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<PathBuf> =
@@ -36,10 +59,10 @@ fn name(program: &Path) -> String {
 }
 
 /// One source of all programs of a kind.
-fn joined(kind: &str) -> String {
+fn joined(kind: &str, on: On) -> String {
     let mut source = format!("#include \"{}\"\n#define main entry\n", folder().join("runtime.h").display());
     let mut calls = String::new();
-    for program in programs(kind) {
+    for program in programs_on(kind, on) {
         let name = name(&program);
         let _ = writeln!(source, "namespace in_{name} {{\n#include \"{}\"\n}}", program.display());
         let _ = writeln!(calls, "    if (!strcmp(arguments[1], \"{name}\")) return in_{name}::entry();");
@@ -48,10 +71,11 @@ fn joined(kind: &str) -> String {
 }
 
 /// The programs of a kind as one executable; `None` if a test must be skipped.
-fn compiled(kind: &str, flags: &[&str], libraries: &TempDir) -> Option<PathBuf> {
+fn compiled(kind: &str, on: On, flags: &[&str], libraries: &TempDir) -> Option<PathBuf> {
     let file = libraries.path().join(format!("{kind}.cu"));
-    fs::write(&file, joined(kind)).unwrap();
-    nvcc_file(&file, &libraries.path().join(kind), flags)
+    fs::write(&file, joined(kind, on)).unwrap();
+    let flags: Vec<&str> = flags.iter().copied().chain(on.flag()).collect();
+    nvcc_file(&file, &libraries.path().join(kind), &flags)
 }
 
 /// Runs a program; its exit code, and its findings as JSON.
@@ -98,15 +122,21 @@ fn expected(program: &Path) -> Found {
 }
 
 fn compare(kind: &str, flags: &[&str], settings: &[(&str, &str)]) {
+    compare_on(On::Ada, kind, flags, settings);
+}
+
+fn compare_on(on: On, kind: &str, flags: &[&str], settings: &[(&str, &str)]) {
     let libraries = libraries();
-    let Some(executable) = compiled(kind, flags, &libraries) else { return };
+    let Some(executable) = compiled(kind, on, flags, &libraries) else { return };
+    let device = (on == On::Hopper).then_some(("WARPPROOF_DEVICE", "h100"));
+    let settings: Vec<(&str, &str)> = settings.iter().copied().chain(device).collect();
     let mut wrong = Vec::new();
     let late = settings.contains(&("WARPPROOF_LATE", "1"));
-    for program in programs(kind) {
+    for program in programs_on(kind, on) {
         if late && fs::read_to_string(&program).unwrap().contains("//@not-late") {
             continue;
         }
-        let (code, findings) = run(&executable, &name(&program), &libraries, settings);
+        let (code, findings) = run(&executable, &name(&program), &libraries, &settings);
         let (expected, found) = (expected(&program), found(&program, &findings));
         let clean = kind == "fail" || code == 0;
         if expected != found || expected.is_empty() == (kind == "fail") || !clean {
@@ -134,6 +164,15 @@ fn fixed_programs_have_no_findings() {
     compare("pass", &[], &[]);
     let names = |kind| programs(kind).iter().map(|path| name(path)).collect::<Vec<_>>();
     assert_eq!(names("fail"), names("pass"));
+}
+
+#[test]
+fn dependent_launches_on_hopper() {
+    for flags in [&[][..], &["-O2"]] {
+        compare_on(On::Hopper, "fail", flags, &[]);
+    }
+    compare_on(On::Hopper, "pass", &[], &[]);
+    compare_on(On::Hopper, "pass", &[], &[("WARPPROOF_LATE", "1")]);
 }
 
 #[test]

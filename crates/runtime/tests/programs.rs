@@ -159,6 +159,41 @@ fn clusters_on_hopper() {
 }
 
 #[test]
+fn dependent_launches_on_hopper() {
+    let libraries = libraries();
+    let Some(program) = nvcc("dependent.cu", &["-arch=sm_90", "-std=c++17"], &libraries) else { return };
+    let output = run_on("h100", &program, &libraries);
+    assert_eq!((text(&output.stdout), text(&output.stderr)), ("ok\n".to_owned(), String::new()));
+    // The values of a program with a missing wait are the old ones, with checks and without.
+    for checks in ["all", "none"] {
+        let mut command = std::process::Command::new(&program);
+        command.arg("careless").env("LD_LIBRARY_PATH", libraries.path()).env_remove("WARPPROOF_REPORT");
+        let output =
+            command.env("WARPPROOF_DEVICE", "h100").env("WARPPROOF_CHECKS", checks).output().unwrap();
+        let found = text(&output.stderr);
+        assert_eq!(text(&output.stdout), "ok\n", "{found}");
+        assert_eq!(
+            found.matches("warpproof: stream-race:").count(),
+            if checks == "all" { 3 } else { 0 },
+            "{found}"
+        );
+        if checks == "all" {
+            assert!(found.contains("kernel `_Z8carelessPKiPi` reads them at"), "{found}");
+        }
+    }
+}
+
+#[test]
+fn tensor_maps_on_hopper() {
+    let libraries = libraries();
+    let Some(program) = nvcc("tensor_maps.cu", &["-arch=sm_90a", "-std=c++17", "-g"], &libraries) else {
+        return;
+    };
+    let output = run_on("h100", &program, &libraries);
+    assert_eq!((text(&output.stdout), text(&output.stderr)), ("ok\n".to_owned(), String::new()));
+}
+
+#[test]
 fn cub_and_thrust() {
     succeeds("thrust.cu", &[]);
 }

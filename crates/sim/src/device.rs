@@ -3,7 +3,7 @@
 use crate::cooperative;
 use crate::element::{Argument, Element};
 use crate::machine::{self, Collect, Grid, Guide, Limits, Listen, MAX_CLUSTER, Outcome};
-use crate::memory::{ConcurrentHeap, Heap, HeapError, MAX_SHARED, Memory, Reading};
+use crate::memory::{ConcurrentHeap, Dependence, Earlier, Heap, HeapError, MAX_SHARED, Memory, Reading};
 use crate::observe::Observer;
 use crate::program::{self, ConstantBank, Linked, Managed, Program};
 use crate::schedule::Schedule;
@@ -272,13 +272,21 @@ impl Device {
             schedule: self.schedule,
             steps,
             observed,
+            keeps_earlier: launch.keeps_earlier,
             limits: self.limits,
         };
+        // A kernel whose blocks communicate may learn by a flag that the launch before it has stored.
+        self.heap.dependence = Dependence::default();
+        if launch.kernel.program.communication != program::Communication::Any {
+            self.heap.dependence.hidden =
+                launch.hidden.each_ref().map(|hidden| hidden.as_deref().filter(|h| !h.is_empty()).cloned());
+        }
         let memory = match &self.concurrent {
             Some(heap) => Memory::Concurrent(heap),
             None => Memory::Own(&mut self.heap),
         };
         let mut outcome = machine::run(&grid, memory, self.threads, guide, listen, collect);
+        self.heap.dependence = Dependence::default();
         match workspace {
             // It is live: only this code frees it.
             Some(address) => self.heap.free(address).unwrap_or_default(),
@@ -340,6 +348,8 @@ impl Kernel {
             arguments: Vec::new(),
             constants: None,
             cooperative: false,
+            keeps_earlier: false,
+            hidden: [None, None],
         }
     }
 }
@@ -355,6 +365,8 @@ pub struct Launch {
     arguments: Vec<Vec<u8>>,
     constants: Option<ConstantBank>,
     cooperative: bool,
+    keeps_earlier: bool,
+    hidden: [Option<Arc<Earlier>>; 2],
 }
 
 /// A size in one, two or three dimensions.
@@ -472,6 +484,26 @@ impl Launch {
     pub fn cooperative(mut self, yes: bool) -> Self {
         self.cooperative = yes;
         self
+    }
+
+    /// Whether the outcome contains the bytes that the launch overwrites.
+    #[must_use]
+    pub fn keep_earlier(mut self, yes: bool) -> Self {
+        self.keeps_earlier = yes;
+        self
+    }
+
+    /// The bytes that loads get before `griddepcontrol.wait` and after it, because the stores of launches that may run at the same
+    /// time as this one need not be visible.
+    #[must_use]
+    pub fn hide(mut self, before_wait: Option<Arc<Earlier>>, after_wait: Option<Arc<Earlier>>) -> Self {
+        self.hidden = [before_wait, after_wait];
+        self
+    }
+
+    /// Whether some stores of other launches are hidden.
+    pub(crate) fn hides(&self) -> bool {
+        self.hidden.iter().flatten().any(|hidden| !hidden.is_empty())
     }
 
     /// Runs to the end; returns a stop as an error.

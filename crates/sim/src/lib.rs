@@ -99,6 +99,7 @@ pub mod program;
 pub mod schedule;
 pub mod simd;
 pub mod stop;
+pub mod tensor_map;
 
 mod cooperative;
 mod device;
@@ -107,8 +108,8 @@ mod shared_device;
 
 pub use device::{Buffer, Device, Extent, Kernel, Launch, Module};
 pub use element::{Argument, Bf16, E4m3, E5m2, Element, F16};
-pub use machine::{Limits, MAX_CLUSTER, Outcome};
-pub use memory::HeapError;
+pub use machine::{GridDependency, Limits, MAX_CLUSTER, Outcome};
+pub use memory::{Earlier, HeapError};
 pub use shared_device::SharedDevice;
 pub use simd::Level;
 pub use stop::{Blame, Stop, StopKind};

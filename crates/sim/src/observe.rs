@@ -115,6 +115,50 @@ pub struct BulkCopy {
     pub reduces: bool,
     /// Whether it is one of the copies of a multicast.
     pub multicast: bool,
+    /// Whether a tensor map describes it. Then its place in global memory is that of the box, whose rows are reported separately,
+    /// and it may use more bytes of shared memory than it moves.
+    pub tensor: bool,
+    /// Bytes of shared memory that it may use.
+    pub extent: u32,
+}
+
+impl BulkCopy {
+    /// The copies that the rows of a tensor copy are, as if each were one of its own.
+    pub fn rows<'a>(&'a self, rows: &'a [(u64, u32)]) -> impl Iterator<Item = BulkCopy> + 'a {
+        rows.iter().map(|(address, bytes)| {
+            let place =
+                |(space, known): (Space, u64)| (space, if space == Space::Global { *address } else { known });
+            BulkCopy { from: place(self.from), to: place(self.to), bytes: *bytes, extent: *bytes, ..*self }
+        })
+    }
+}
+
+/// What a thread does with a tensor map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapAction {
+    /// A copy uses it.
+    Used,
+    /// An instruction has changed it.
+    Changed,
+    /// A fence releases what the thread has changed to the tensormap proxy.
+    Released,
+    /// A fence acquires it for the tensormap proxy.
+    Acquired,
+}
+
+/// A lane's use of a tensor map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapUse {
+    /// The warp's number in the block.
+    pub warp: u32,
+    /// The lane.
+    pub lane: u32,
+    /// The instruction.
+    pub pc: u32,
+    /// What it does.
+    pub action: MapAction,
+    /// Where the map is; nowhere for a release.
+    pub place: (Space, u64),
 }
 
 /// A warp's part of a `wgmma.mma_async`, when it is issued and when it is executed because the warp waits for it.
@@ -309,6 +353,10 @@ pub trait Observer: Any + Send {
     fn copy_done(&mut self, _copy: &AsyncCopy) {}
     /// When a bulk copy is issued.
     fn bulk_issued(&mut self, _copy: &BulkCopy) {}
+    /// When a tensor copy is issued: the address and size of its rows in global memory.
+    fn tensor_issued(&mut self, _copy: &BulkCopy, _rows: &[(u64, u32)]) {}
+    /// When a thread uses or changes a tensor map, or executes a fence for it.
+    fn tensor_map(&mut self, _used: &MapUse) {}
     /// When a wait for the source of a bulk copy has ended.
     fn bulk_read(&mut self, _copy: &BulkCopy) {}
     /// When a bulk copy is complete.

@@ -91,7 +91,7 @@ impl SharedDevice {
 
 /// Whether the blocks of a launch run in turns on the memory itself.
 fn needs_turns(launch: &Launch, observed: bool) -> bool {
-    launch.is_cooperative() || launch.program().communication.takes_turns(observed)
+    launch.is_cooperative() || launch.hides() || launch.program().communication.takes_turns(observed)
 }
 
 /// Memory that is returned also after a panic.

@@ -57,6 +57,8 @@ pub enum StopKind {
     Barrier,
     /// An mbarrier that is invalid, or an operation that exceeds its limits.
     Mbarrier,
+    /// A tensor map that is invalid, or that does not describe the copy.
+    TensorMap,
     /// No thread can make progress.
     Deadlock,
     /// Lanes in the mask of a warp-wide instruction do not take part.
@@ -83,6 +85,7 @@ impl StopKind {
             StopKind::Alignment => "alignment",
             StopKind::Barrier => "barrier",
             StopKind::Mbarrier => "mbarrier",
+            StopKind::TensorMap => "tensor-map",
             StopKind::Deadlock => "deadlock",
             StopKind::Lanes => "lanes",
             StopKind::Trap => "trap",

@@ -84,3 +84,49 @@ fn functions_that_the_kernel_does_not_reach_do_not_matter() {
     let stop = decode("8.7", "sm_80", unused, "call f;").unwrap_err();
     assert_eq!(stop.place.unwrap().function, "f");
 }
+
+/// The first PTX version of each target, as ptxas 13.4 accepts them.
+#[test]
+fn a_target_needs_its_version() {
+    for (target, before, first) in [
+        ("sm_100", "8.5", "8.6"),
+        ("sm_100a", "8.5", "8.6"),
+        ("sm_100f", "8.7", "8.8"),
+        ("sm_103", "8.7", "8.8"),
+        ("sm_103a", "8.7", "8.8"),
+        ("sm_110", "8.8", "9.0"),
+        ("sm_110f", "8.8", "9.0"),
+        ("sm_120", "8.6", "8.7"),
+        ("sm_120a", "8.6", "8.7"),
+        ("sm_120f", "8.7", "8.8"),
+        ("sm_121", "8.7", "8.8"),
+        ("sm_121a", "8.7", "8.8"),
+        ("sm_121f", "8.7", "8.8"),
+    ] {
+        let load = |version: &str| {
+            let text = format!(
+                ".version {version}\n.target {target}\n.address_size 64\n.visible .entry k() {{ ret; }}\n"
+            );
+            Device::new().load(&text).map(|_| ())
+        };
+        let stop = load(before).unwrap_err();
+        assert_eq!((stop.blame, stop.kind), (Blame::Input, StopKind::Malformed), "{stop}");
+        let sentence = format!("target {target} needs PTX {first}; the module is PTX {before}");
+        assert_eq!(stop.sentence, sentence);
+        load(first).unwrap();
+        load("9.4").unwrap();
+    }
+}
+
+#[test]
+fn features_end_with_their_architectures() {
+    let body = "redux.sync.max.f32 %f0, %f1, -1;";
+    decode("9.0", "sm_100f", "", body).unwrap();
+    decode("9.0", "sm_103a", "", body).unwrap();
+    let needs = "needs sm_100a; the module's target is sm_120a";
+    refused(decode("9.0", "sm_120a", "", body), needs, "a later architecture below sm_110");
+    let wgmma = "wgmma.fence.sync.aligned;";
+    decode("9.0", "sm_90a", "", wgmma).unwrap();
+    let needs = "needs sm_90a; the module's target is sm_120a";
+    refused(decode("9.0", "sm_120a", "", wgmma), needs, "no other architecture");
+}

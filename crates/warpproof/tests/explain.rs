@@ -169,6 +169,32 @@ extern "C" __global__ void parted(float *out)
     assert!(!json["predicted"]["bounds"]["cold"].as_array().unwrap().is_empty());
 }
 
+/// A kernel of the UI suite on an H100.
+fn on_h100(bench: &Bench, kernel: &str) -> Value {
+    let file = format!("{}/../../tests/pass/{kernel}", env!("CARGO_MANIFEST_DIR"));
+    explain(bench, &[&file, "--arch", "sm_90a", "--device", "h100", "--format", "json"]).exits(0).json()
+}
+
+#[test]
+fn products_of_warpgroups_are_scheduled() {
+    let Some(bench) = Bench::new() else { return };
+    let json = on_h100(&bench, "wgmma/pipelined_gemm.cu");
+    assert_eq!(json["subject"]["arch"], "sm_90a");
+    // Two blocks multiply 64 x 64 over a depth of 256.
+    let tensor = &json["counted"]["work"]["tensor"];
+    assert_eq!(*tensor, serde_json::json!([["f16-to-f32", 2 * 64 * 64 * 256]]));
+    let predicted = &json["predicted"];
+    let cycles = predicted["schedule"]["warm"]["cycles"]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{}", predicted["schedule"]));
+    // 16 products of 32 cycles each, one after the other in groups of four.
+    assert!((16 * 32..20_000).contains(&cycles), "{cycles}");
+    let bound = predicted["bounds"]["warm"][0]["us"].as_f64().unwrap();
+    assert!(predicted["schedule"]["warm"]["us"].as_f64().unwrap() >= bound);
+    let remarks = json["remarks"].to_string();
+    assert!(remarks.contains("the result of a wgmma follows"), "{remarks}");
+}
+
 #[test]
 fn what_cannot_be_explained_says_why() {
     let Some(bench) = Bench::new() else { return };

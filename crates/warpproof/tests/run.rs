@@ -290,6 +290,34 @@ fn how_to_launch_is_asked_for() {
 }
 
 #[test]
+fn a_cluster_must_fit_on_the_device() {
+    let bench = Bench::bare();
+    let file = bench.dir.path().join("clusters.ptx");
+    let launch = |line: &str, arch: &str| {
+        let kernel = format!(
+            "//@launch: {line}\n.version 8.0\n.target {arch}\n.address_size 64\n.entry k() {{ ret; }}\n"
+        );
+        fs::write(&file, kernel).unwrap();
+        run(&bench, &["clusters.ptx"])
+    };
+    launch("grid=32 block=32 cluster=8", "sm_90").exits(0);
+    let stopped = launch("grid=32 block=32 cluster=16", "sm_90").exits(2);
+    assert!(stopped.err.contains("a cluster of 16 blocks"), "{}", stopped.err);
+    assert!(stopped.err.contains("nonportable=true"), "{}", stopped.err);
+    launch("grid=32 block=32 cluster=16 nonportable=true", "sm_90").exits(0);
+    let stopped = launch("grid=32 block=32 cluster=32 nonportable=true", "sm_90").exits(2);
+    assert!(stopped.err.contains("an NVIDIA H100 SXM holds no cluster of 32 blocks"), "{}", stopped.err);
+    let stopped = launch("grid=32 block=32 cluster=3", "sm_90").exits(2);
+    assert!(stopped.err.contains("not a multiple of the 3 blocks of a cluster"), "{}", stopped.err);
+    // 15 clusters of 8 blocks are active if one block fits on each multiprocessor.
+    let big = "block=1024 shared=200000 cooperative=true cluster=8";
+    launch(&format!("grid=120 {big}"), "sm_90").exits(0);
+    let stopped = launch(&format!("grid=128 {big}"), "sm_90").exits(2);
+    assert!(stopped.err.contains("at most 120 blocks"), "{}", stopped.err);
+    assert!(stopped.err.contains("1 blocks on each, in clusters of 8"), "{}", stopped.err);
+}
+
+#[test]
 fn printf_goes_to_standard_output() {
     let bench = Bench::bare();
     let kernel = bench.kernel("run_printf.ptx");

@@ -110,6 +110,50 @@ def name(address: int, text: str) -> None:
     call("warpproof_name_memory", c_uint64(address), c_char_p(text.encode()))
 
 
+def tensor_map(
+    address: int,
+    element: int,
+    itemsize: int,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    box: Sequence[int],
+    *,
+    swizzle: int = 0,
+    nan: bool = False,
+) -> bytes:
+    """The 128 bytes of a `CUtensorMap` for boxes; sizes and strides are in elements, the last dimension is contiguous."""
+    rank = len(shape)
+    # The driver wants the contiguous dimension first, and no stride for it.
+    dims = (c_uint64 * rank)(*reversed(shape))
+    steps = (c_uint64 * rank)(*(itemsize * stride for stride in reversed(strides[:-1])))
+    sizes, ones = (c_uint * rank)(*reversed(box)), (c_uint * rank)(*([1] * rank))
+    room = ctypes.create_string_buffer(128 + 64)
+    start = -ctypes.addressof(room) % 64
+    place = c_void_p(ctypes.addressof(room) + start)
+    # No interleave; the L2 promotion of 128 bytes is a hint.
+    call("cuTensorMapEncodeTiled", place, element, rank, c_void_p(address), dims, steps, sizes, ones, 0, swizzle, 2, int(nan))
+    return room.raw[start : start + 128]
+
+
+class _LaunchAttribute(ctypes.Structure):
+    """`CUlaunchAttribute`."""
+
+    _fields_ = [("id", c_uint), ("pad", c_uint), ("value", c_uint * 16)]
+
+
+class _LaunchConfig(ctypes.Structure):
+    """`CUlaunchConfig`."""
+
+    _fields_ = [
+        ("grid", c_uint * 3),
+        ("block", c_uint * 3),
+        ("shared", c_uint),
+        ("stream", c_void_p),
+        ("attributes", ctypes.POINTER(_LaunchAttribute)),
+        ("count", c_uint),
+    ]
+
+
 class Function:
     """A kernel of a loaded module."""
 
@@ -140,15 +184,32 @@ class Function:
         shared: int = 0,
         stream: int = 0,
         cooperative: bool = False,
+        cluster: int = 1,
+        overlaps: bool = False,
     ) -> None:
-        """Launches it with arguments as bytes, one for each parameter."""
+        """Launches it with arguments as bytes, one for each parameter.
+
+        cluster: blocks of a cluster, along x.
+        overlaps: whether it may start before the kernel before it in the stream ends (programmatic dependent launch).
+        """
         self.expect(len(arguments))
         if shared > 48 * 1024:
             call("cuFuncSetAttribute", c_void_p(self.handle), 8, shared)
         buffers = [ctypes.create_string_buffer(bytes(value), max(len(value), 1)) for value in arguments]
         pointers = (c_void_p * max(len(buffers), 1))(*(ctypes.addressof(buffer) for buffer in buffers))
         sizes = [*map(c_uint, grid), *map(c_uint, block), c_uint(shared)]
-        if cooperative:
+        if cluster > 1 or overlaps:
+            if cluster > 8:
+                call("cuFuncSetAttribute", c_void_p(self.handle), 14, 1)
+            given: list[tuple[int, list[int]]] = [(4, [cluster, 1, 1])] if cluster > 1 else []
+            given += [(6, [1])] if overlaps else []
+            given += [(2, [1])] if cooperative else []
+            attributes = (_LaunchAttribute * len(given))()
+            for attribute, (number, values) in zip(attributes, given):
+                attribute.id, attribute.value[: len(values)] = number, values
+            config = _LaunchConfig(tuple(grid), tuple(block), shared, stream, attributes, len(given))
+            call("cuLaunchKernelEx", byref(config), c_void_p(self.handle), pointers, None)
+        elif cooperative:
             call("cuLaunchCooperativeKernel", c_void_p(self.handle), *sizes, c_void_p(stream), pointers)
         else:
             call("cuLaunchKernel", c_void_p(self.handle), *sizes, c_void_p(stream), pointers, None)

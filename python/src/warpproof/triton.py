@@ -47,12 +47,21 @@ class Unsupported(NotImplementedError):
     """A kernel needs what the simulated device does not have."""
 
 
+class ElementType(str):
+    """The name of an element type, with the properties that tensor descriptors ask for."""
+
+    itemsize = 0
+    is_floating_point = False
+
+
 class HostArray:
     """A numpy array as Triton takes tensors: with `data_ptr()` and `dtype`."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
-        self.dtype = str(array.dtype).replace("bool", "int1")
+        self.dtype = ElementType(str(array.dtype).replace("bool", "int1"))
+        self.dtype.itemsize = array.dtype.itemsize
+        self.dtype.is_floating_point = array.dtype.kind == "f"
         self.__array_interface__ = array.__array_interface__
 
     def data_ptr(self) -> int:
@@ -73,16 +82,72 @@ def _scalar(value: Any, ty: str) -> bytes:
     return struct.pack(_FORMATS[ty], value)
 
 
+def descriptor(array: Any, block_shape: Sequence[int], padding: str = "zero") -> Any:
+    """A tensor descriptor of Triton for a numpy array. One for a tensor of PyTorch is made by Triton's `TensorDescriptor.from_tensor`."""
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    strides = [stride // array.dtype.itemsize for stride in array.strides]
+    return TensorDescriptor(HostArray(array), list(array.shape), strides, list(block_shape), padding)
+
+
+class _Descriptor:
+    """A tensor descriptor whose map is made when the address of its copy is known."""
+
+    #: The numbers of element types in PTX, and those of the driver where they differ.
+    _TYPES = {8: 10, 9: 8, 10: 9}
+    _TF32 = 11
+
+    def __init__(self, given: Any, metadata: dict[str, Any]) -> None:
+        self.given, self.metadata = given, metadata
+
+    def pack(self, address: int) -> bytes:
+        """The tensor map."""
+        given, metadata = self.given, self.metadata
+        shape = list(given.shape)
+        if metadata["fp4_padded"]:
+            shape[-1] *= 2
+        element = self._TYPES.get(metadata["elem_type"], metadata["elem_type"])
+        if getattr(given, "round_f32_to_tf32", False):
+            element = self._TF32
+        return _driver.tensor_map(
+            address,
+            element,
+            metadata["elem_size"],
+            shape,
+            given.strides,
+            metadata["block_size"],
+            swizzle=metadata["swizzle"],
+            nan=given.padding == "nan",
+        )
+
+
+#: The type of a tensor map among the arguments.
+_MAP = "map"
+
+
+def _expanded(value: Any, metadata: dict[str, Any] | None) -> list[tuple[Any, str]]:
+    """The arguments that a kernel takes for a tensor descriptor: a map, or the parts of it, and then sizes and strides."""
+    sizes = [(size, "i32") for size in value.shape]
+    strides = [(stride, "i64") for stride in value.strides]
+    if metadata is not None:
+        return [(_Descriptor(value, metadata), _MAP), *sizes, *strides]
+    parts = [(size, "i64") for size in (*value.shape, *value.strides)]
+    flags = [(value.padding == "nan", "i1"), (getattr(value, "round_f32_to_tf32", False), "i1")]
+    return [(value.base, "*"), *parts, *flags, *sizes, *strides]
+
+
 class Launcher:
     """Launches a compiled kernel. Triton makes one for each."""
 
     def __init__(self, src: Any, metadata: Any) -> None:
         signature = list(_flat(src.signature.values()))
         self._names = [name for name, ty in src.signature.items() for _ in _flat([ty])]
-        if any(str(ty).startswith(("tensordesc", "nvTmaDesc")) for ty in signature):
-            raise Unsupported("the kernel takes tensor descriptors: they need Hopper's TMA, which is not supported yet")
-        if getattr(metadata, "num_ctas", 1) > 1:
-            raise Unsupported("the kernel has num_ctas > 1: clusters need Hopper, which is not supported yet")
+        #: How each tensor descriptor is stored, in order; nothing if the device has no tensor maps.
+        self._maps: list[dict[str, Any]] = list(getattr(metadata, "tensordesc_meta", None) or [])
+        if any(one.get("is_im2col") for one in self._maps):
+            raise Unsupported("the kernel takes a tensor descriptor for im2col copies, which is not supported")
+        self._blocks = getattr(metadata, "num_ctas", 1)
+        self._overlaps = bool(getattr(metadata, "launch_pdl", False))
         self._signature = signature
         self._threads = 32 * metadata.num_warps
         self._shared = metadata.shared
@@ -106,9 +171,8 @@ class Launcher:
         *arguments: Any,
     ) -> None:
         kernel = _function(function)
-        typed = zip(_flat(arguments), self._signature, self._names)
-        values = [(value, ty, name) for value, ty, name in typed if ty != "constexpr"]
-        extents = [self._extent(value) if ty.startswith("*") else None for value, ty, _ in values]
+        values = list(self._values(arguments))
+        extents = [self._extent(value) if ty.startswith("*") or ty == _MAP else None for value, ty, _ in values]
         arrays = [one for one in extents if one is not None]
         # Elements of these may be addresses of tensors.
         numbers = [one for (_, ty, _), one in zip(values, extents) if one is not None and ty in ("*i64", "*u64")]
@@ -117,13 +181,14 @@ class Launcher:
             copies.redirect(array)
         packed = []
         for (value, ty, name), one in zip(values, extents):
-            if not ty.startswith("*"):
+            if one is None and not ty.startswith("*"):
                 packed.append(_scalar(value, ty))
                 continue
             address = copies.address(one) if one else 0
             if address:
                 _driver.name(address, name)
-            packed.append(address.to_bytes(8, "little"))
+            packed.append(value.pack(address) if ty == _MAP else address.to_bytes(8, "little"))
+        grid_x *= self._blocks
         blocks = grid_x * grid_y * grid_z
         scratch = _driver.Memory(self._scratch * blocks) if self._scratch and blocks else None
         # After its own arguments a kernel takes pointers to scratch memory; their number depends on Triton's version.
@@ -141,6 +206,8 @@ class Launcher:
                     shared=self._shared,
                     stream=stream,
                     cooperative=self._cooperative,
+                    cluster=self._blocks,
+                    overlaps=self._overlaps,
                 )
             copies.copy_back()
         except _driver.DriverError as error:
@@ -149,8 +216,21 @@ class Launcher:
         if leave is not None:
             leave(launch_metadata)
 
+    def _values(self, arguments: Iterable[Any]) -> Iterator[tuple[Any, str, str]]:
+        """The arguments in order, with their types and the names of their parameters."""
+        maps = iter(self._maps)
+        for value, ty, name in zip(_flat(arguments), self._signature, self._names):
+            if ty == "constexpr":
+                continue
+            if ty.startswith("tensordesc"):
+                yield from ((part, kind, name) for part, kind in _expanded(value, next(maps, None)))
+            else:
+                yield value, ty, name
+
     @staticmethod
     def _extent(value: Any) -> Extent | None:
+        if isinstance(value, _Descriptor):
+            value = value.given.base
         if value is None or isinstance(value, int) and value == 0:
             return None
         if isinstance(value, int):

@@ -24,9 +24,9 @@ __device__ void store(float *d, const float *c)
 {
     unsigned lane = threadIdx.x % 32, row = threadIdx.x / 32 * 16 + lane / 4, column = lane % 4 * 2;
     d[row * 8 + column] = c[0]; //~ async-multiply
-    d[row * 8 + column + 1] = c[1]; //~ async-multiply
-    d[(row + 8) * 8 + column] = c[2]; //~ async-multiply
-    d[(row + 8) * 8 + column + 1] = c[3]; //~ async-multiply
+    d[row * 8 + column + 1] = c[1];
+    d[(row + 8) * 8 + column] = c[2];
+    d[(row + 8) * 8 + column + 1] = c[3];
 }
 
 extern "C" __global__ void __launch_bounds__(128) product(const unsigned short *a, const unsigned short *b, float *d)

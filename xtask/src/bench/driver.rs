@@ -16,6 +16,7 @@ const MOST_TIMES: f64 = 1.2;
 
 /// Measures every figure, with checks and without.
 pub(crate) fn run(json: bool) -> Result<(), String> {
+    crate::announce_release();
     let mut figures = Map::new();
     for (name, checks) in [("checked", "all"), ("unchecked", "none")] {
         for (figure, value) in take(checks)? {

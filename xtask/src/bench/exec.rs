@@ -19,6 +19,7 @@ const PROGRAM: &str = include_str!("launches.cu");
 
 /// Builds the programs for release, and measures.
 pub(crate) fn run(json: bool) -> Result<(), String> {
+    crate::announce_release();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build.current_dir(crate::root()).args(["build", "--quiet", "--locked", "--release"]);

@@ -39,6 +39,7 @@ pub(crate) fn run(evaluations: u32, bless: bool) -> Result<(), String> {
 }
 
 fn cargo(arguments: &[&str]) -> Result<(), String> {
+    crate::announce_release();
     let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .current_dir(crate::root())
         .args(arguments)

@@ -142,6 +142,62 @@ fn histogram(threads: usize) -> Result<f64, String> {
     rate(&mut device, &launch, number)
 }
 
+/// Multiply-adds of a warpgroup: 64 rows, 256 columns, and K of the instruction.
+const COLUMNS: u32 = 256;
+
+/// A kernel whose warpgroup multiplies 64 rows by 256 columns `rounds` times: by one `wgmma`, or by the same multiply-adds in
+/// `mma` instructions. Elements are normal numbers; `word` is two or four of them.
+fn warpgroup(target: &str, word: &str, body: &str) -> String {
+    format!(
+        ".version 8.7\n.target {target}\n.address_size 64\n.visible .entry k(.param .u32 n, .param .u64 out) {{
+        .reg .f32 %f<128>; .reg .b32 %r<8>, %i, %n, %a, %v; .reg .pred %p, %q; .reg .b64 %o, %t, %da, %db;
+        .shared .align 128 .b8 buffer[10240];
+        ld.param.u32 %n, [n]; ld.param.u64 %o, [out]; mov.u32 %i, %tid.x; mul.wide.u32 %t, %i, 4; add.u64 %o, %o, %t;
+        FILL: shl.b32 %a, %i, 2; and.b32 %v, %i, 3; mad.lo.u32 %v, %v, 0x01010101, {word}; mov.u32 %r0, buffer;
+        add.u32 %a, %a, %r0; st.shared.b32 [%a], %v; add.u32 %i, %i, 128; setp.lt.u32 %p, %i, 2560; @%p bra FILL;
+        bar.sync 0; setp.eq.u32 %q, %n, %n; mov.u32 %r1, {word}; mov.u32 %r2, {word}; mov.u32 %r3, {word}; mov.u32 %r4, {word};
+        mov.u32 %r5, {word}; mov.u32 %a, buffer; shr.u32 %a, %a, 4; cvt.u64.u32 %da, %a; or.b64 %da, %da, 0x1000080000;
+        add.s64 %db, %da, 128; mov.u32 %i, 0;
+        LOOP: {body} add.u32 %i, %i, 1; setp.lt.u32 %p, %i, %n; @%p bra LOOP;
+        add.f32 %f0, %f0, %f127; st.global.f32 [%o], %f0; ret; }}"
+    )
+}
+
+fn accumulators(from: usize, count: usize) -> String {
+    let names: Vec<String> = (from..from + count).map(|i| format!("%f{i}")).collect();
+    format!("{{{}}}", names.join(", "))
+}
+
+/// Multiply-adds per second of a warpgroup's product, by `wgmma` or by `mma`, on one core.
+fn product(fp8: bool, asynchronous: bool) -> Result<f64, String> {
+    const ROUNDS: u32 = 400;
+    let (k, ty, word) = if fp8 { (32, "e4m3", "0x38393a38") } else { (16, "f16", "0x3c013c02") };
+    let (target, body) = if asynchronous {
+        let more = if fp8 { "" } else { ", 0, 0" };
+        let body = format!(
+            "wgmma.fence.sync.aligned; wgmma.mma_async.sync.aligned.m64n{COLUMNS}k{k}.f32.{ty}.{ty} {}, %da, %db, %q, 1, 1{more};
+            wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;",
+            accumulators(0, 128)
+        );
+        ("sm_90a", body)
+    } else {
+        let one = |i: usize| {
+            let c = accumulators(4 * i, 4);
+            format!(
+                "mma.sync.aligned.m16n8k{k}.row.col.f32.{ty}.{ty}.f32 {c}, {{%r1, %r2, %r3, %r4}}, {{%r4, %r5}}, {c};\n"
+            )
+        };
+        // Hopper's `mma` of 8-bit elements is composed of f16; Ada has a unit for it.
+        (if fp8 { "sm_89" } else { "sm_90a" }, (0..32).map(one).collect())
+    };
+    let mut device = Device::new().with_threads(1);
+    let module = device.load(&warpgroup(target, word, &body)).map_err(|stop| stop.to_string())?;
+    let kernel = module.kernel("k").map_err(|stop| stop.to_string())?;
+    let out: Buffer<f32> = device.alloc(128).map_err(|error| error.to_string())?;
+    let done = f64::from(ROUNDS) * f64::from(64 * COLUMNS * k);
+    rate(&mut device, &kernel.launch().block(128).arg(ROUNDS).arg(out), |_| done)
+}
+
 /// A count as a number to divide.
 #[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 fn number(count: u64) -> f64 {
@@ -159,6 +215,12 @@ pub(crate) fn run(json: bool) -> Result<(), String> {
     put("alu_warp_instructions_per_s", micro(best, ALU, 8, 40_000, instructions)?);
     put("shared_warp_instructions_per_s", micro(best, SHARED, 16, 40_000, instructions)?);
     put("mma_m16n8k32_e4m3_per_s", micro(best, MMA, 32, 2_000, products)?);
+    for (name, fp8) in [("f16", false), ("e4m3", true)] {
+        let (wgmma, mma) = (product(fp8, true)?, product(fp8, false)?);
+        put(&format!("wgmma_m64n256_{name}_fma_per_s"), wgmma);
+        put(&format!("mma_m16n8_{name}_fma_per_s"), mma);
+        put(&format!("wgmma_of_mma_{name}_percent"), 100.0 * wgmma / mma);
+    }
     put("sgemm_n256_fma_per_s_one_core", sgemm(1)?);
     put("sgemm_n256_fma_per_s_two_cores", sgemm(2)?);
     put("portable_alu_warp_instructions_per_s", micro(Level::Portable, ALU, 8, 4_000, instructions)?);

@@ -181,6 +181,12 @@ pub(super) const STEPS: &[Step] = &[
         Inputs { packages: &["warpproof"], files: &["README.md", "tasks/"], ..of("readme") },
         || readme::run(false, true).map(quiet),
     ),
+    study(
+        "picture",
+        1,
+        Inputs { packages: &["warpproof"], files: &["README.md", "docs/"], ..of("program") },
+        || picture().map(quiet),
+    ),
     study("latencies", 1, of("latencies"), || latencies::run(false).map(quiet)),
     study("model", 1, Inputs { files: &["book/src/model/validation.md"], ..of("model") }, || {
         model::run(false).map(quiet)
@@ -356,6 +362,19 @@ fn few_enough(tree: &str) -> Result<String, String> {
     let lines: BTreeSet<&str> = tree.lines().collect();
     let count = format!("{} lines of cargo tree, at most {PACKAGES}", lines.len());
     if lines.len() <= PACKAGES { Ok(count) } else { Err(count) }
+}
+
+/// Compares the picture of the README's report with the output of the program.
+fn picture() -> Result<(), String> {
+    let mut check = Command::new("python3");
+    check.arg("docs/report.py").arg("--check").arg("--warpproof").arg(program::warpproof()?);
+    let output =
+        check.current_dir(root()).output().map_err(|error| format!("cannot start python3: {error}"))?;
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+    }
 }
 
 fn quiet((): ()) -> String {

@@ -204,9 +204,8 @@ fn of_class(class: &str) -> Option<&'static Documented> {
         "barrier" => &DIVERGENT,
         "deadlock" => &DEADLOCK_OTHER,
         "unwritten" => &UNUSED,
-        "provenance" | "modified-input" | "order" | "machine-dependent" | "async-multiply" | "proxy" => {
-            &NOTHING
-        }
+        "provenance" | "modified-input" | "order" | "machine-dependent" | "async-multiply" | "proxy"
+        | "tensor-map" => &NOTHING,
         "trap" => &EXCEPTION,
         _ => return None,
     })

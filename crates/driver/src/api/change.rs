@@ -3,6 +3,7 @@
 use super::graph::{replace, reset};
 use super::{In, Out, driver, number};
 use crate::abi::{Answer, Error, Handle};
+use crate::cluster::portable_mode;
 use crate::work::{LaunchCall, Work};
 
 /// The work of recording an event that exists.
@@ -93,9 +94,12 @@ api! {
     }
 }
 
-/// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE` and `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`.
+/// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE`, `…_CLUSTER_DIMENSION` and `…_PROGRAMMATIC_STREAM_SERIALIZATION`.
 const COOPERATIVE: u32 = 2;
 const CLUSTER: u32 = 4;
+const SERIALIZATION: u32 = 6;
+/// `CU_LAUNCH_ATTRIBUTE_PORTABLE_CLUSTER_SIZE_MODE`.
+const PORTABLE: u32 = 17;
 
 /// Changes the launch of a node.
 fn launch<T>(node: Handle, use_it: impl FnOnce(&mut LaunchCall) -> T) -> Answer<T> {
@@ -107,13 +111,16 @@ fn launch<T>(node: Handle, use_it: impl FnOnce(&mut LaunchCall) -> T) -> Answer<
 }
 
 api! {
-    /// Sets an attribute of a launch: cooperative, or the blocks of a cluster; others are ignored.
+    /// Sets an attribute of a launch: cooperative, the blocks of a cluster, or programmatic serialization; others are ignored.
     fn cuGraphKernelNodeSetAttribute => (node: Handle, attribute: u32, value: In<[u32; 16]>) {
         let value = value.get()?;
+        let nonportable = if attribute == PORTABLE { portable_mode(value[0])? } else { None };
         launch(node, |call| {
             let [x, y, z, ..] = value;
             match attribute {
+                PORTABLE => call.nonportable = nonportable,
                 COOPERATIVE => call.cooperative = x != 0,
+                SERIALIZATION => call.programmatic.serialization = x != 0,
                 CLUSTER => call.cluster = Some([x, y, z]).filter(|cluster| *cluster != [0; 3]),
                 _ => {}
             }
@@ -124,10 +131,13 @@ api! {
 api! {
     /// An attribute of a launch. Those that are ignored cannot be read.
     fn cuGraphKernelNodeGetAttribute => (node: Handle, attribute: u32, value: Out<[u32; 16]>) {
-        let (cooperative, cluster) = launch(node, |call| (call.cooperative, call.cluster))?;
+        let (cooperative, cluster, nonportable, programmatic) =
+            launch(node, |call| (call.cooperative, call.cluster, call.nonportable, call.programmatic))?;
         let mut found = [0; 16];
         match attribute {
             COOPERATIVE => found[0] = u32::from(cooperative),
+            PORTABLE => found[0] = nonportable.map_or(0, |allowed| 1 + u32::from(allowed)),
+            SERIALIZATION => found[0] = u32::from(programmatic.serialization),
             CLUSTER => found[..3].copy_from_slice(&cluster.unwrap_or([1; 3])),
             _ => {
                 driver().report.unsupported(&format!("reading attribute {attribute} of a graph's launch"));
@@ -141,7 +151,10 @@ api! {
 api! {
     /// Copies the attributes of a launch.
     fn cuGraphKernelNodeCopyAttributes => (to: Handle, from: Handle) {
-        let attributes = launch(from, |call| (call.cooperative, call.cluster))?;
-        launch(to, |call| (call.cooperative, call.cluster) = attributes)
+        let attributes =
+            launch(from, |call| (call.cooperative, call.cluster, call.nonportable, call.programmatic))?;
+        launch(to, |call| {
+            (call.cooperative, call.cluster, call.nonportable, call.programmatic) = attributes;
+        })
     }
 }

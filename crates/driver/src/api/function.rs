@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{In, Out, driver, handle, number};
 use crate::abi::{Answer, Error, Handle, LaunchConfig};
+use crate::cluster::portable_mode;
 
 api! {
     /// An attribute of a function.
@@ -183,19 +184,22 @@ api! {
     }
 }
 
+/// Threads of a block.
+fn threads(config: &LaunchConfig) -> u32 {
+    config.block.iter().fold(1u32, |threads, extent| threads.saturating_mul(*extent))
+}
+
 api! {
-    /// The largest cluster that every device supports and the kernel allows.
+    /// The largest cluster that the kernel and the device allow.
     fn cuOccupancyMaxPotentialClusterSize => (size: Out<c_int>, function: Handle, config: In<LaunchConfig>) {
-        config.get()?;
-        let driver = driver();
-        let bounds = driver.function(number(function))?.kernel.program().bounds;
-        let most = bounds.max_cluster.unwrap_or(8).min(8);
-        size.put(c_int::try_from(most).unwrap_or(8))
+        let config = config.get()?;
+        let most = driver().max_cluster_size(number(function), threads(&config), config.shared)?;
+        size.put(c_int::try_from(most).unwrap_or(c_int::MAX))
     }
 }
 
 api! {
-    /// Clusters that are resident at the same time, as far as the resources of the multiprocessors limit them.
+    /// Clusters that are active at the same time. Register counts are estimates: only ptxas knows the real ones.
     fn cuOccupancyMaxActiveClusters => (count: Out<c_int>, function: Handle, config: In<LaunchConfig>) {
         let config = config.get()?;
         let attributes = config.attributes.list(usize::try_from(config.count).map_err(|_| Error::INVALID_VALUE)?)?;
@@ -203,16 +207,10 @@ api! {
             let [x, y, z, ..] = attribute.value;
             [x, y, z]
         });
-        let driver = driver();
-        let required = driver.function(number(function))?.kernel.program().bounds.cluster;
-        let size = given.or(required).unwrap_or([1; 3]).iter().fold(1u32, |n, d| n.saturating_mul(*d));
-        if size == 0 {
-            return Err(Error::INVALID_CLUSTER_SIZE);
-        }
-        let threads = config.block.iter().fold(1u32, |n, d| n.saturating_mul(*d));
-        let each = driver.blocks_per_multiprocessor(number(function), threads, config.shared)?;
-        let (device, _) = driver.current()?;
-        let blocks = each * driver.devices[device].model.multiprocessors.value;
-        count.put(c_int::try_from(blocks / size).unwrap_or(c_int::MAX))
+        let mode = attributes.iter().find(|attribute| attribute.id == 17);
+        let nonportable = mode.map_or(Ok(None), |attribute| portable_mode(attribute.value[0]))?;
+        let active =
+            driver().max_active_clusters(number(function), (given, nonportable), threads(&config), config.shared)?;
+        count.put(c_int::try_from(active).unwrap_or(c_int::MAX))
     }
 }

@@ -5,6 +5,7 @@ use std::ffi::c_char;
 use super::launch::arguments;
 use super::{In, Out, copy, driver, handle, number, settle};
 use crate::abi::{Answer, Copy3d, Error, Handle, HostNode, KernelNode, KernelNodeV2, SetNode};
+use crate::dependent::Programmatic;
 use crate::memory::Memset;
 use crate::work::{HostCall, LaunchCall, Work};
 
@@ -13,7 +14,19 @@ fn launch_of(node: &KernelNode, kernel: Handle) -> Answer<Work> {
     let function = number(if node.function.is_null() { kernel } else { node.function });
     let arguments = arguments(function, node.arguments, node.extra)?;
     let KernelNode { grid, block, shared, .. } = *node;
-    let call = LaunchCall { function, grid, block, shared, arguments, cooperative: false, cluster: None };
+    let (cluster, nonportable, programmatic) = (None, None, Programmatic::default());
+    let cooperative = false;
+    let call = LaunchCall {
+        function,
+        grid,
+        block,
+        shared,
+        arguments,
+        cooperative,
+        cluster,
+        nonportable,
+        programmatic,
+    };
     let driver = driver();
     let (device, _) = driver.current()?;
     driver.admit(device, &call)?;

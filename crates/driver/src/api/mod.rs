@@ -42,6 +42,7 @@ mod pointer;
 mod pool;
 mod stream;
 pub mod symbols;
+mod tensor_map;
 
 pub use advice::*;
 pub use array::*;
@@ -64,6 +65,7 @@ pub use pointer::{In, Out};
 pub use pool::*;
 pub use stream::*;
 use symbols::SYMBOLS;
+pub use tensor_map::*;
 
 use std::cell::Cell;
 use std::ffi::c_void;

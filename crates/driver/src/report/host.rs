@@ -97,9 +97,9 @@ pub struct HostRecord {
 const CALLERS: usize = 4;
 
 impl HostRecord {
-    /// The finding as a diagnostic. `readable` makes names of functions readable.
+    /// The finding as a diagnostic. `readable` makes names of functions in a text readable.
     pub fn report(&self, readable: impl Fn(&str) -> String) -> Report {
-        let mut report = Report::warning(self.sentence.as_str());
+        let mut report = Report::warning(readable(&self.sentence));
         if self.severity == "error" {
             report.severity = Severity::Error;
         }
@@ -108,14 +108,14 @@ impl HostRecord {
             let known = place.frames.iter().position(|frame| frame.file.is_some());
             let frame = known.and_then(|at| place.frames.get(at));
             let shown = frame.and_then(|frame| {
-                let text = place.text.clone();
+                let text = readable(&place.text);
                 Some(Place::new(frame.shown_file()?, frame.line).label(Some(text)))
             });
             match (shown, place.frames.first()) {
                 (Some(shown), _) if report.place.is_none() => report.place = Some(shown),
                 (Some(shown), _) => report.context.push(shown),
                 (None, Some(frame)) => {
-                    report = report.note(format!("{}: {}", place.text, frame.place()), None);
+                    report = report.note(format!("{}: {}", readable(&place.text), frame.place()), None);
                 }
                 (None, None) => {}
             }
@@ -129,12 +129,13 @@ impl HostRecord {
                 })
                 .collect();
             if !callers.is_empty() {
-                let sentence = format!("{}: called by {}", place.text, callers.join(", called by "));
+                let what = readable(&place.text);
+                let sentence = format!("{what}: called by {}", callers.join(", called by "));
                 report = report.note(sentence, None);
             }
         }
         for note in &self.notes {
-            report = report.note(note.as_str(), None);
+            report = report.note(readable(note), None);
         }
         report.help.clone_from(&self.help);
         report

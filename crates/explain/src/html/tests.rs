@@ -25,6 +25,7 @@ fn sample() -> Explanation {
         one_address: 0,
         blocks: 64,
         threads: 128,
+        cluster: 1,
         usage: Usage { registers: 96, static_shared: 37_120, ..Usage::default() },
     };
     let bounds = bounds(Device::named("l4").unwrap(), &work).unwrap();

@@ -67,7 +67,11 @@ const WRITE_NOTHING: &[&str] = &[
     "UTMALDG",
     "UTMASTG",
     "UTMAPF",
+    "UTMAREDG",
+    "UTMACCTL",
     "UTMACMDFLUSH",
+    "UBLKRED",
+    "USETMAXREG",
     "UBLKCP",
     "UBLKPF",
     "WARPGROUP",
@@ -84,6 +88,7 @@ struct Widths {
 pub(super) fn registers(opcode: &str, operands: &[String], guard: Option<Register>) -> Registers {
     let base = opcode.split('.').next().unwrap_or(opcode);
     let widths = widths(base, opcode);
+    let wgmma = matches!(base, "HGMMA" | "QGMMA" | "IGMMA" | "BGMMA");
     let results = if WRITE_NOTHING.contains(&base) { 0 } else { results(base, operands) };
     let mut found = Registers { reads: guard.into_iter().collect(), writes: Vec::new() };
     let mut source = 0_usize;
@@ -92,7 +97,12 @@ pub(super) fn registers(opcode: &str, operands: &[String], guard: Option<Registe
             named(operand, widths.result, &mut found.writes);
         } else {
             let width = widths.sources.get(source).copied().unwrap_or(1);
-            named(operand, width, &mut found.reads);
+            if let (true, Some(first)) = (wgmma, operand.strip_prefix("gdesc[")) {
+                // Two descriptors of 64 bits if A is in shared memory too, otherwise one.
+                named(first, if source == 0 { 4 } else { 2 }, &mut found.reads);
+            } else {
+                named(operand, width, &mut found.reads);
+            }
             source += 1;
         }
     }
@@ -111,7 +121,7 @@ fn results(base: &str, operands: &[String]) -> usize {
         return if is_predicate(1) { 2 } else { 1 };
     }
     match uniform {
-        "FCHK" | "PSETP" | "R2P" => 1,
+        "FCHK" | "PSETP" | "R2P" | "SYNCS" => 1,
         // A register and one predicate, in either order.
         "VOTE" | "OTE" | "VOTEU" | "OTEU" | "SHFL" | "MATCH" | "ATOM" | "ATOMG" | "ATOMS" | "ELECT" => {
             if is_predicate(0) || is_predicate(1) {
@@ -159,6 +169,7 @@ fn widths(base: &str, opcode: &str) -> Widths {
     let plain = |result: u8| Widths { result, sources: [1; 4] };
     match base {
         "HMMA" | "IMMA" | "QMMA" | "OMMA" | "BMMA" | "DMMA" => mma(base, opcode),
+        "HGMMA" | "QGMMA" | "IGMMA" | "BGMMA" => wgmma(opcode),
         "LDSM" | "STSM" => {
             let count = if has("4") {
                 4
@@ -217,6 +228,16 @@ fn mma(base: &str, opcode: &str) -> Widths {
     };
     let c = if small { c / 2 } else { c };
     Widths { result: c, sources: [a, b, c, 1] }
+}
+
+/// The accumulators of a product of a warpgroup are in the registers of 128 threads. A, if it is in registers, takes four; then
+/// the descriptor of B precedes the accumulators.
+fn wgmma(opcode: &str) -> Widths {
+    let shape = opcode.split('.').find(|part| part.starts_with("64x")).unwrap_or("64x8x16");
+    let columns = shape.split('x').nth(1).and_then(|n| n.parse::<u16>().ok()).unwrap_or(8).min(256);
+    let half = opcode.split('.').nth(2) == Some("F16");
+    let result = u8::try_from(columns / if half { 4 } else { 2 }).unwrap_or(128);
+    Widths { result, sources: [4, result, result, 1] }
 }
 
 /// Adds the registers that an operand names. `width` applies to a plain register; an address specifies its
@@ -320,6 +341,16 @@ mod tests {
             ("DFMA R2, R4, R6, R8", "R2 R3", "R4 R5 R6 R7 R8 R9"),
             ("PLOP3.LUT P4, PT, PT, PT, UP0, 0x40, 0x0", "P4", "UP0"),
             ("BAR.SYNC.DEFER_BLOCKING 0x0", "", ""),
+            ("HGMMA.64x8x16.F32 R24, gdesc[UR8], R24, gsb0", "R24 R25 R26 R27", {
+                "R24 R25 R26 R27 UR8 UR9 UR10 UR11"
+            }),
+            ("HGMMA.64x8x16.F16 R24, R4, gdesc[UR8], R24", "R24 R25", "R4 R5 R6 R7 R24 R25 UR8 UR9"),
+            ("SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR5], R0", "P0", "R0 UR5"),
+            ("SYNCS.ARRIVE.TRANS64.RED.A1T0 RZ, [R2+URZ+0x8], RZ", "", "R2"),
+            ("UTMALDG.2D [UR4], [UR12]", "", "UR4 UR12"),
+            ("UBLKRED.G.S.ADD [UR16], [UR4], UR5", "", "UR4 UR5 UR16"),
+            ("ELECT P0, UR6, PT", "UR6 P0", ""),
+            ("WARPGROUP.DEPBAR.LE gsb0, 0x0", "", ""),
         ] {
             let (opcode, operands) = split(text);
             let found = registers(&opcode, &operands, None);

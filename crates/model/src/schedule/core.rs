@@ -13,7 +13,7 @@ use crate::device::Device;
 use crate::rates::Pipe;
 use crate::sass::{End, Flow, Function, Instruction};
 
-use super::unit::{Kind, Timing, timing};
+use super::unit::{Kind, Timing, is_wgmma, timing};
 use super::{Access, Code, Cost, Event, Limits, Path, Reason, Residency, Schedule, ScheduleError, Stalls};
 
 /// Memory instructions that a sub-core queues before the load/store unit takes them.
@@ -36,6 +36,10 @@ const BLOCK_START: u64 = 140;
 /// Cycles from the last arrival at a barrier until the waiting warps issue again. Assumed: no source was
 /// found.
 const BARRIER: u64 = 20;
+/// Barriers of a block, and the cluster's.
+const BARRIERS: usize = 17;
+/// The number of the cluster's barrier.
+const CLUSTER: u32 = 16;
 /// Maximum number of resident warps that the simulation accepts; more than any device has.
 const MOST_WARPS: u32 = 128;
 
@@ -75,6 +79,9 @@ struct Warp {
     /// When each group of asynchronous copies is complete.
     groups: VecDeque<u64>,
     copies: u64,
+    /// The same for asynchronous matrix products.
+    product_groups: VecDeque<u64>,
+    products: u64,
     waits_at: Option<u32>,
     released_at: u64,
     blocked: Option<(u64, Reason)>,
@@ -94,6 +101,8 @@ impl Warp {
             counters: [(0, Reason::Variable); 6],
             groups: VecDeque::new(),
             copies: 0,
+            product_groups: VecDeque::new(),
+            products: 0,
             waits_at: None,
             released_at: 0,
             blocked: None,
@@ -117,7 +126,7 @@ pub(super) struct Core<'a> {
     carry: Vec<[f64; 4]>,
     sub_cores: Vec<SubCore>,
     warps: Vec<Warp>,
-    gates: Vec<[Gate; 16]>,
+    gates: Vec<[Gate; BARRIERS]>,
     block_warps: u32,
     /// When the shared load/store unit accepts the next instruction.
     lsu: u64,
@@ -188,12 +197,13 @@ impl<'a> Core<'a> {
             ));
             PORT
         };
-        let multiplies = |i: &Instruction| timing(device, i).pipe == Pipe::Tensor;
-        if device.capability.major == 9 && instructions.iter().any(multiplies) {
-            assumed.push(format!(
-                "products run at the peak of the {}, which only wgmma is known to reach: mma takes longer",
-                device.name
-            ));
+        assumed.extend(assumptions(device, instructions));
+        let waits = |i: &Instruction| timing(device, i).kind == Kind::MbarrierWait;
+        if let Some(at) = instructions.iter().position(waits) {
+            let reason = format!(
+                "machine instruction {at} waits at an mbarrier, whose phases the schedule does not predict"
+            );
+            return Err(ScheduleError::Uncertain(crate::sass::Uncertain(reason)));
         }
         Ok(Self {
             function: code.function,
@@ -334,14 +344,17 @@ impl<'a> Core<'a> {
                 last = held;
             }
         }
-        if self.timings[warp.pc].kind == Kind::AsyncWait {
-            let allowed = instruction.operands.get(1).and_then(|text| number(text)).unwrap_or(0);
-            let allowed = usize::try_from(allowed).unwrap_or(usize::MAX);
-            if let Some(group) = warp.groups.len().checked_sub(allowed.saturating_add(1))
-                && let Some(done) = warp.groups.get(group).filter(|done| **done > last.0)
-            {
-                last = (*done, Reason::AsyncCopy);
-            }
+        let (groups, reason) = match self.timings[warp.pc].kind {
+            Kind::AsyncWait => (&warp.groups, Reason::AsyncCopy),
+            Kind::ProductWait => (&warp.product_groups, Reason::TensorBusy),
+            _ => return last,
+        };
+        let allowed = instruction.operands.get(1).and_then(|text| number(text)).unwrap_or(0);
+        let allowed = usize::try_from(allowed).unwrap_or(usize::MAX);
+        if let Some(group) = groups.len().checked_sub(allowed.saturating_add(1))
+            && let Some(done) = groups.get(group).filter(|done| **done > last.0)
+        {
+            last = (*done, reason);
         }
         last
     }
@@ -420,8 +433,14 @@ impl<'a> Core<'a> {
         warp.ready_at = cycle + u64::from(control.stall).max(1);
         warp.blocked = None;
         self.sub_cores[sub_core].last = (!control.yields).then_some(index);
-        if self.timings[pc].kind == Kind::Barrier {
-            self.arrive(index, pc, instruction, cycle)?;
+        match self.timings[pc].kind {
+            Kind::Barrier => self.arrive(index, pc, instruction, cycle)?,
+            Kind::ClusterBarrier => {
+                self.warps[index].waits_at = Some(CLUSTER);
+                let block = self.warps[index].block;
+                self.count_arrival(block, CLUSTER, self.alive(block), cycle);
+            }
+            _ => {}
         }
         self.step(index, pc, path, cycle)
     }
@@ -475,13 +494,14 @@ impl<'a> Core<'a> {
             Pipe::Memory | Pipe::Shuffle => return self.memory(sub_core, index, pc, cycle),
             Pipe::Control => {}
         }
+        let warp = &mut self.warps[index];
         if timing.kind == Kind::AsyncGroup {
-            let warp = &mut self.warps[index];
-            // Groups complete in order.
-            let before = warp.groups.back().copied().unwrap_or(0);
-            warp.groups.push_back(warp.copies.max(before).max(cycle));
-            while warp.groups.front().is_some_and(|done| *done <= cycle && warp.groups.len() > 64) {
-                warp.groups.pop_front();
+            complete(&mut warp.groups, warp.copies, cycle);
+        }
+        if timing.kind == Kind::Product {
+            warp.products = warp.products.max(cycle + u64::from(timing.result));
+            if self.function.instructions[pc].operands.iter().any(|operand| operand.starts_with("gsb")) {
+                complete(&mut warp.product_groups, warp.products, cycle);
             }
         }
         (cycle + u64::from(timing.result), cycle + u64::from(timing.operands))
@@ -581,12 +601,16 @@ impl<'a> Core<'a> {
             Some(threads) => threads.div_ceil(32),
             None => self.alive(block),
         };
+        self.count_arrival(block, id, needed, cycle);
+        Ok(())
+    }
+
+    fn count_arrival(&mut self, block: u32, id: u32, needed: u32, cycle: u64) {
         let gate = &mut self.gates[usize::try_from(block).unwrap_or(0)][usize::try_from(id).unwrap_or(0)];
         gate.arrived += 1;
         if gate.arrived >= needed {
             self.open(block, id, cycle);
         }
-        Ok(())
     }
 
     fn alive(&self, block: u32) -> u32 {
@@ -667,7 +691,7 @@ impl<'a> Core<'a> {
     /// A barrier may have waited for the warp that has just ended.
     fn after_exit(&mut self, block: u32, cycle: u64) {
         let alive = self.alive(block);
-        for id in 0..16 {
+        for id in 0..=CLUSTER {
             let arrived =
                 self.gates[usize::try_from(block).unwrap_or(0)][usize::try_from(id).unwrap_or(0)].arrived;
             if arrived > 0 && arrived >= alive {
@@ -695,6 +719,46 @@ impl SubCore {
         .max()
         .unwrap_or(0)
     }
+}
+
+/// Ends a group that is complete when its last member is; groups complete in order.
+fn complete(groups: &mut VecDeque<u64>, last: u64, cycle: u64) {
+    let before = groups.back().copied().unwrap_or(0);
+    groups.push_back(last.max(before).max(cycle));
+    while groups.front().is_some_and(|done| *done <= cycle && groups.len() > 64) {
+        groups.pop_front();
+    }
+}
+
+/// What the schedule assumes about the instructions of a kernel, as sentences.
+fn assumptions(device: &Device, instructions: &[Instruction]) -> Vec<String> {
+    let mut assumed = Vec::new();
+    let any = |test: &dyn Fn(&Instruction) -> bool| instructions.iter().any(test);
+    let product = |i: &Instruction| timing(device, i).pipe == Pipe::Tensor;
+    if device.capability.major == 9 && any(&|i| product(i) && !is_wgmma(i.base())) {
+        assumed.push(format!(
+            "products run at the peak of the {}, which only wgmma is known to reach: mma takes longer",
+            device.name
+        ));
+    }
+    if any(&|i| is_wgmma(i.base())) {
+        assumed.push(
+            "the result of a wgmma follows its multiplication after 24 cycles, the latency of mma: no measurement was found"
+                .to_owned(),
+        );
+    }
+    if any(&|i| timing(device, i).kind == Kind::ClusterBarrier) {
+        assumed.push(
+            "the other blocks of a cluster arrive at its barrier together with this one, when its warps wait"
+                .to_owned(),
+        );
+    }
+    if any(&|i| ["UTMA", "UBLK"].iter().any(|start| i.base().starts_with(start))) {
+        assumed.push(
+            "bulk copies only take an issue slot in the schedule; the bounds include their bytes".to_owned(),
+        );
+    }
+    assumed
 }
 
 /// `R4` or `UR4`, but not the zero register.

@@ -101,18 +101,17 @@ impl Arrays {
     pub(crate) fn access(&self, context: &Context, raw_findings: &mut RawFindings, access: &Access<'_>) {
         let Some(variable) = self.inside.get(at(access.pc)).copied().flatten() else { return };
         let Some((name, start, size)) = context.program.shared_variables.get(variable) else { return };
-        let (start, end) = (u64::from(*start), u64::from(*start) + u64::from(*size));
-        let mut outside = 0;
-        for (lane, address) in access.addresses.0.iter().enumerate() {
-            let leaves = *address < start || address.saturating_add(u64::from(access.bytes)) > end;
-            outside |= u32::from(leaves) << lane;
-        }
-        if outside & access.lanes == 0 {
+        let start = u64::from(*start);
+        // An address below the start wraps around to a large offset.
+        let room = u64::from(*size).checked_sub(u64::from(access.bytes));
+        let leaves = |address: u64| room.is_none_or(|room| address.wrapping_sub(start) > room);
+        // All lanes first, without branches: most accesses stay inside.
+        if !access.addresses.0.iter().fold(false, |any, address| any | leaves(*address)) {
             return;
         }
         for lane in lanes_of(access.lanes) {
             let address = access.addresses.0[lane];
-            if address >= start && address.saturating_add(u64::from(access.bytes)) <= end {
+            if !leaves(address) {
                 continue;
             }
             let key = (Class::Bounds, access.pc, 0, 0);
@@ -190,6 +189,7 @@ fn computes(op: &Op) -> bool {
         | Op::WaitAll
         | Op::CopiesArrive
         | Op::Bulk(_)
+        | Op::TensorMap
         | Op::Mbarrier(_)
         | Op::Fence(_)
         | Op::Barrier(_)
@@ -218,7 +218,7 @@ fn computes(op: &Op) -> bool {
         | Op::Trap
         | Op::Event
         | Op::Sleep
-        | Op::GridDependency
+        | Op::GridDependency { .. }
         | Op::SetRegisters
         | Op::Stack(_)
         | Op::Parameter

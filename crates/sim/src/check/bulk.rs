@@ -7,7 +7,7 @@
 //! counts as an access of the thread that issued it. Also reported: a block that ends while a copy still reads its shared memory.
 //!
 //! Sources: `cp.async.bulk`, `cp.async.bulk.wait_group` and the section on async proxies in the PTX manual. Missed: accesses to
-//! global memory between the issue and the wait by the issuing thread; uninitialized sources.
+//! global memory between the issue and the wait by the issuing thread.
 
 use super::clock::{Clock, Order, Who};
 use super::cluster::Cluster;
@@ -19,8 +19,8 @@ use super::site::Scope;
 use super::{Class, Severity};
 use crate::machine::{AccessKind, at};
 use crate::memory::Space;
-use crate::observe::BulkCopy;
-use std::collections::BTreeMap;
+use crate::observe::{BulkCopy, MultiplyAsync};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Which agent makes a copy: copies that complete together have one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +29,8 @@ enum Key {
     Mbarrier(u64),
     /// Those of a thread's groups.
     Thread(u32, u32),
+    /// The tensor core, for a warp.
+    Multiply(u32),
 }
 
 /// The agents of a cluster, and when they started what they do.
@@ -37,6 +39,8 @@ pub(crate) struct Agents {
     numbers: BTreeMap<(u32, Key), u32>,
     /// By copy: the time at which it was issued, in the time of the issuing block.
     issued: BTreeMap<(u32, u32, u64), u32>,
+    /// By rank and warp: when its multiplications in flight were issued, oldest first.
+    multiplies: BTreeMap<(u32, u32), VecDeque<u32>>,
 }
 
 /// The most agents that are distinguished.
@@ -49,9 +53,13 @@ impl Agents {
             Some(barrier) => Key::Mbarrier(barrier),
             None => Key::Thread(copy.warp, copy.lane),
         };
+        self.number(copy.rank, key)
+    }
+
+    fn number(&mut self, rank: u32, key: Key) -> u32 {
         let next = u32::try_from(self.numbers.len()).unwrap_or(MOST - 1).min(MOST - 1);
-        let number = *self.numbers.entry((copy.rank, key)).or_insert(next);
-        AGENT | number << 4 | copy.rank & 15
+        let number = *self.numbers.entry((rank, key)).or_insert(next);
+        AGENT | number << 4 | rank & 15
     }
 }
 
@@ -95,7 +103,7 @@ impl Cluster {
             let kind = if strong.is_some() { AccessKind::Atomic } else { kind };
             let stamp = stamp(order, who, copy.pc, strong);
             if let Some(window) = self.windows.get_mut(rank) {
-                let bytes = (offset, copy.bytes);
+                let bytes = (offset, copy.extent);
                 window.bulk(context, order, raw_findings, copies, (block, agent), stamp, bytes, kind);
             }
         }
@@ -140,6 +148,37 @@ impl Cluster {
             window.bulk_signaled(offset, &clock, completes);
         }
         self.forget(copy);
+    }
+
+    /// A warp issues a multiplication: from now on the tensor core reads its operands.
+    pub(crate) fn multiply_issued(
+        &mut self,
+        context: &Context,
+        order: &mut Order,
+        raw_findings: &mut RawFindings,
+        (block, rank, copies): (u32, u32, &Copies),
+        multiply: &MultiplyAsync<'_>,
+    ) {
+        let agent = self.agents.number(rank, Key::Multiply(multiply.warp));
+        let Some(window) = self.windows.get_mut(at(rank)) else { return };
+        for (i, piece) in multiply.pieces.iter().enumerate() {
+            let stamp = stamp(order, Who::new(multiply.warp, i % 32), multiply.pc, None);
+            let bytes = (*piece, 16);
+            window.bulk(context, order, raw_findings, copies, (block, agent), stamp, bytes, AccessKind::Read);
+        }
+        let time = order.advance();
+        self.agents.multiplies.entry((rank, multiply.warp)).or_default().push_back(time);
+    }
+
+    /// The oldest multiplication of a warp is complete: the tensor core has read its operands. The four warps of the group
+    /// wait together.
+    pub(crate) fn multiply_done(&mut self, order: &mut Order, rank: u32, warp: u32) {
+        let flights = self.agents.multiplies.entry((rank, warp)).or_default();
+        let Some(time) = flights.pop_front() else { return };
+        let clock = Clock::of_agent(self.agents.number(rank, Key::Multiply(warp)), time);
+        for member in warp / 4 * 4..warp / 4 * 4 + 4 {
+            order.acquire_warp(member, &clock);
+        }
     }
 
     /// A copy is complete, and its clock was released.

@@ -6,12 +6,14 @@ use super::clock::{Fences, Order, Who};
 use super::cluster::{Cluster, Clusters, Held};
 use super::context::Context;
 use super::copies::Copies;
+use super::dependency::Phases;
 use super::explore::Log;
 use super::fragment::Provenance;
 use super::global::{GlobalRace, Pages, Together};
 use super::init::Init;
 use super::lanes::Lanes;
 use super::multiply::Multiplies;
+use super::operand;
 use super::output::{self, Outputs, Stores};
 use super::proxy::Proxy;
 use super::race::SharedRace;
@@ -19,13 +21,14 @@ use super::raw::RawFindings;
 use super::settings::Check;
 use super::site::Kind;
 use super::taint::Taint;
+use super::tensor_map::Maps;
 use super::touched;
 use crate::isa::Op;
 use crate::isa::op::Fence;
-use crate::machine::{Access, AccessKind, CLUSTER_BARRIER, Row, at, lanes_of, used_pieces};
+use crate::machine::{Access, CLUSTER_BARRIER, Row, at, lanes_of, used_pieces};
 use crate::memory::Space;
 use crate::observe::{
-    Arrival, AsyncCopy, BulkCopy, Exchange, Issue, Mbarrier, Moved, MultiplyAsync, Observer,
+    Arrival, AsyncCopy, BulkCopy, Exchange, Issue, MapUse, Mbarrier, Moved, MultiplyAsync, Observer,
 };
 use std::sync::{Arc, Mutex};
 
@@ -38,8 +41,6 @@ pub(crate) struct Checker {
     order: Order,
     fences: Fences,
     raw_findings: RawFindings,
-    /// Whether findings of the race check are dropped.
-    muted: bool,
     race: Option<Races>,
     init: Option<Init>,
     outputs: Option<Outputs>,
@@ -48,6 +49,8 @@ pub(crate) struct Checker {
     provenance: Option<Provenance>,
     taint: Option<Taint>,
     touched: Option<touched::Pages>,
+    /// What may overlap other launches.
+    pub(super) phases: Option<Phases>,
     /// Records what each step accesses; set only when an exploration orders the steps.
     pub(super) log: Option<Arc<Log>>,
 }
@@ -61,6 +64,8 @@ struct Races {
     multiplies: Option<Multiplies>,
     /// The async proxy, if the kernel uses it.
     proxy: Option<Proxy>,
+    /// Tensor maps that the block has changed.
+    maps: Maps,
 }
 
 /// The results of a block's observer.
@@ -72,6 +77,7 @@ pub(crate) struct Left {
     pub shadow: u64,
     pub stores: Option<Stores>,
     pub touched: Option<touched::Pages>,
+    pub phases: Option<Phases>,
 }
 
 impl Checker {
@@ -91,9 +97,10 @@ impl Checker {
             shared: clusters.of(&context, block),
             global: GlobalRace::new(&context, together),
             copies: Copies::default(),
-            multiplies: (multiplies && !muted).then(|| Multiplies::new(context.shared)),
+            multiplies: (multiplies && !muted).then(Multiplies::default),
             proxy: ((multiplies || context.bulk) && !muted)
                 .then(|| Proxy::new(context.shared, context.block_threads())),
+            maps: Maps::default(),
         });
         let facts = context.facts.as_ref();
         let init = facts
@@ -105,15 +112,15 @@ impl Checker {
         let lanes = context.settings.has(Check::Lanes).then(|| Lanes::new(block));
         let provenance = context.fragments.as_ref().map(|_| Provenance::new(block, context.shared));
         let barrier = context.settings.has(Check::Barrier).then(BarrierUse::default);
-        let (fences, raw_findings) = (Fences::default(), RawFindings::default());
-        let touched = context.settings.touched.then(touched::Pages::default);
+        let raw_findings = if muted { RawFindings::without_races() } else { RawFindings::default() };
+        let places = context.settings.overlap.is_some();
+        let touched = context.settings.touched.then(|| touched::Pages::with_places(places));
         Checker {
             rank: context.cluster_rank(block),
             context,
             block,
-            muted,
             order,
-            fences,
+            fences: Fences::default(),
             raw_findings,
             race,
             init,
@@ -123,13 +130,31 @@ impl Checker {
             provenance,
             taint,
             touched,
+            phases: None,
             log: None,
+        }
+    }
+
+    /// A bulk copy, or a row of a tensor copy, as an access to global memory.
+    fn global_bulk(&mut self, copy: &BulkCopy) {
+        if let Some(touched) = &mut self.touched {
+            touched.bulk(copy);
+        }
+        if let Some(phases) = &mut self.phases {
+            phases.bulk(&self.order, copy);
+        }
+        if let (Some(outputs), (Space::Global, address)) = (&mut self.outputs, copy.to) {
+            outputs.bulk(address, copy.bytes);
+        }
+        if let Some(race) = &mut self.race {
+            let findings = self.raw_findings.races();
+            race.global.bulk(&self.context, &self.order, findings, self.block, copy);
         }
     }
 
     pub(crate) fn finish(mut self) -> Left {
         if let Some(race) = &mut self.race {
-            race.global.finish(&self.context, &mut self.raw_findings);
+            race.global.finish(&self.context, self.raw_findings.races());
         }
         let rank = at(self.rank);
         let bytes =
@@ -149,6 +174,7 @@ impl Checker {
             shadow: u64::try_from(shadow).unwrap_or(u64::MAX),
             stores: self.outputs.and_then(Outputs::into_own),
             touched: self.touched,
+            phases: self.phases,
         }
     }
 }
@@ -168,42 +194,6 @@ impl Checker {
     }
 }
 
-impl Checker {
-    /// A multiplication may read its operands from its issue until the warp has waited for it; the reads count as the warp's,
-    /// at both times.
-    fn read_operands(&mut self, multiply: &MultiplyAsync<'_>) {
-        let Checker { context, order, fences, raw_findings, muted, race: Some(race), .. } = self else {
-            return;
-        };
-        let rank = at(self.rank);
-        let mut dropped = RawFindings::default();
-        let findings = if *muted { &mut dropped } else { raw_findings };
-        for pieces in multiply.pieces.chunks(32) {
-            let addresses =
-                Row(std::array::from_fn(|lane| u64::from(pieces.get(lane).copied().unwrap_or(0))));
-            let access = Access {
-                block: self.block,
-                warp: multiply.warp,
-                pc: multiply.pc,
-                space: Space::Shared,
-                kind: AccessKind::Read,
-                addresses: &addresses,
-                bytes: 16,
-                lanes: u32::MAX >> (32 - pieces.len()),
-                unchanged: 0,
-                words: &[],
-                deferred: false,
-                used: u32::MAX,
-            };
-            race.shared.with(|cluster| {
-                if let Some(window) = cluster.windows.get_mut(rank) {
-                    window.access(context, order, fences, findings, &race.copies, &access);
-                }
-            });
-        }
-    }
-}
-
 impl Observer for Checker {
     fn issue(&mut self, issue: &Issue<'_>) {
         self.values(issue);
@@ -219,13 +209,18 @@ impl Observer for Checker {
         if let Some(race) = &mut self.race {
             race.global.issue(&self.context, issue);
             if let Some(multiplies) = &mut race.multiplies {
-                multiplies.issue(&self.context, self.block, &mut self.raw_findings, issue);
+                multiplies.issue(&self.context, self.block, self.raw_findings.races(), issue);
             }
             if let (Some(proxy), Op::Fence(Fence::Proxy { shared: true })) =
                 (&mut race.proxy, self.context.program.op(issue.pc))
             {
                 proxy.fence(issue.warp, issue.exec);
             }
+        }
+        if let (Some(phases), Op::GridDependency { waits }) =
+            (&mut self.phases, self.context.program.op(issue.pc))
+        {
+            phases.control(&self.order, self.block, (issue.warp, issue.exec), *waits);
         }
         match self.context.sites.get(issue.pc).kind {
             Kind::Fence(scope, sequential) => {
@@ -259,10 +254,12 @@ impl Observer for Checker {
             provenance.access(&self.context, access);
         }
         if let (Some(touched), Space::Global) = (&mut self.touched, access.space) {
-            by_use(access, |access| touched.access(&self.context.sites, access));
+            by_use(access, |access| touched.access(&self.context.sites, access, access.lanes));
         }
-        let Checker { context, rank, order, fences, raw_findings, muted, race, init, outputs, taint, .. } =
-            self;
+        if let (Some(phases), Space::Global) = (&mut self.phases, access.space) {
+            by_use(access, |access| phases.access(&self.context.sites, &self.order, access));
+        }
+        let Checker { context, rank, order, fences, raw_findings, race, init, outputs, taint, .. } = self;
         let rank = at(*rank);
         if let Some(taint) = taint
             && let (Some(facts), Some(entrances)) = (&context.facts, &context.entrances)
@@ -288,12 +285,8 @@ impl Observer for Checker {
             }
         }
         if let (Some(race), false) = (race, access.deferred) {
-            let Races { shared, global, copies, multiplies, proxy } = race;
-            let mut dropped = RawFindings::default();
-            let findings = if *muted { &mut dropped } else { raw_findings };
-            if let (Some(multiplies), Space::Shared) = (multiplies, access.space) {
-                multiplies.access(context, findings, access);
-            }
+            let Races { shared, global, copies, proxy, .. } = race;
+            let findings = raw_findings.races();
             if let (Some(proxy), Space::Shared) = (proxy, access.space) {
                 proxy.access(access);
             }
@@ -313,14 +306,13 @@ impl Observer for Checker {
         if let Some(log) = &self.log {
             log.access(access);
         }
-        let Checker { context, order, fences, raw_findings, muted, race, init, .. } = self;
+        let Checker { context, order, fences, raw_findings, race, init, .. } = self;
         let Some(Races { shared, copies, .. }) = race else { return };
-        let mut dropped = RawFindings::default();
         shared.with(|cluster| {
             if let (Some(init), Some(facts)) = (init, &context.facts) {
                 init.remote(facts, access, cluster.windows.get(at(rank)));
             }
-            let findings = if *muted { &mut dropped } else { raw_findings };
+            let findings = raw_findings.races();
             cluster.visit(context, order, findings, rank, access);
             let Some(window) = cluster.windows.get_mut(at(rank)) else { return };
             by_use(access, |access| window.access(context, order, fences, findings, copies, access));
@@ -331,10 +323,10 @@ impl Observer for Checker {
         let Arrival { warp, lanes, id, expected, waits, .. } = *arrival;
         if id == CLUSTER_BARRIER {
             let op = self.context.program.op(arrival.pc);
-            if let (Some(race), false) =
-                (&mut self.race, matches!(op, Op::ClusterBarrier { relaxed: true, .. }))
-            {
-                race.shared.with(|cluster| cluster.arrive(&mut self.order, warp, lanes));
+            let relaxed = matches!(op, Op::ClusterBarrier { relaxed: true, .. });
+            if let Some(race) = &mut self.race {
+                let fences = relaxed.then_some(&self.fences);
+                race.shared.with(|cluster| cluster.arrive(&mut self.order, fences, warp, lanes));
             }
             if let Some(log) = &self.log {
                 log.arrive(self.block, arrival);
@@ -412,8 +404,11 @@ impl Observer for Checker {
         if let Some(touched) = &mut self.touched {
             touched.copy(copy);
         }
+        if let Some(phases) = &mut self.phases {
+            phases.copy(&self.order, copy);
+        }
         let rank = at(self.rank);
-        let Checker { context, block, order, raw_findings, muted, race, init, outputs, taint, .. } = self;
+        let Checker { context, block, order, raw_findings, race, init, outputs, taint, .. } = self;
         if let Some(taint) = taint {
             taint.copy_issued(copy);
         }
@@ -421,8 +416,7 @@ impl Observer for Checker {
             init.copy_issued(copy, outputs.as_mut());
         }
         if let Some(race) = race {
-            let mut dropped = RawFindings::default();
-            let findings = if *muted { &mut dropped } else { raw_findings };
+            let findings = raw_findings.races();
             let copies = &race.copies;
             race.shared.with(|cluster| {
                 if let Some(window) = cluster.windows.get_mut(rank) {
@@ -431,9 +425,6 @@ impl Observer for Checker {
             });
             race.global.copy_issued(context, order, findings, *block, copy);
             race.copies.issued(copy);
-            if let Some(multiplies) = &race.multiplies {
-                multiplies.copy_issued(context, *block, findings, copy);
-            }
         }
     }
 
@@ -457,25 +448,42 @@ impl Observer for Checker {
     }
 
     fn bulk_issued(&mut self, copy: &BulkCopy) {
-        let Checker { context, block, rank, order, raw_findings, muted, race, outputs, .. } = self;
-        if let (Some(outputs), (Space::Global, address)) = (outputs, copy.to) {
-            outputs.bulk(address, copy.bytes);
+        if !copy.tensor {
+            self.global_bulk(copy);
         }
+        let Checker { context, block, rank, order, raw_findings, race, init, .. } = self;
         let Some(race) = race else { return };
-        let mut dropped = RawFindings::default();
-        let findings = if *muted { &mut dropped } else { raw_findings };
-        race.global.bulk(context, order, findings, *block, copy);
+        // A store of registers has no source in memory.
+        let source = bulk::offset_in(*rank, copy.from).filter(|_| copy.from != copy.to);
+        if let (Some(from), true, false) = (source, init.is_some(), copy.tensor) {
+            let thread = (*block, copy.warp * 32 + copy.lane, copy.pc);
+            race.shared.with(|cluster| {
+                if let Some(window) = cluster.windows.get(at(*rank)) {
+                    operand::copied(context, raw_findings, window, thread, (from, copy.bytes));
+                }
+            });
+        }
+        let findings = raw_findings.races();
         if let Some(proxy) = &mut race.proxy {
-            // A store of registers has no source in memory.
-            if let (Some(from), false) = (bulk::offset_in(*rank, copy.from), copy.from == copy.to) {
-                proxy.read(context, *block, findings, copy.pc, (&[from], copy.bytes));
+            if let Some(from) = source {
+                proxy.read(context, *block, findings, copy.pc, (&[from], copy.extent));
             }
             if let Some(to) = bulk::offset_in(*rank, copy.to) {
-                proxy.overwritten(to, copy.bytes);
+                proxy.overwritten(to, copy.extent);
             }
         }
         let place = (*block, &race.copies);
         race.shared.with(|cluster| cluster.bulk_issued(context, order, findings, place, copy));
+    }
+
+    fn tensor_issued(&mut self, copy: &BulkCopy, rows: &[(u64, u32)]) {
+        copy.rows(rows).for_each(|row| self.global_bulk(&row));
+    }
+
+    fn tensor_map(&mut self, used: &MapUse) {
+        if let Some(race) = &mut self.race {
+            race.maps.used(self.raw_findings.races(), self.block, used);
+        }
     }
 
     fn bulk_read(&mut self, copy: &BulkCopy) {
@@ -497,29 +505,39 @@ impl Observer for Checker {
     }
 
     fn bulk_left(&mut self, copy: &BulkCopy) {
-        if self.race.is_some() && !self.muted {
-            bulk::left(&self.context, &mut self.raw_findings, self.block, copy);
+        if self.race.is_some() {
+            bulk::left(&self.context, self.raw_findings.races(), self.block, copy);
         }
     }
 
     fn multiply_issued(&mut self, multiply: &MultiplyAsync<'_>) {
-        if let Some(race) = &mut self.race {
-            if let Some(multiplies) = &mut race.multiplies {
-                multiplies.issued(multiply);
-            }
-            if let Some(proxy) = &race.proxy {
-                let pieces = (multiply.pieces, 16);
-                proxy.read(&self.context, self.block, &mut self.raw_findings, multiply.pc, pieces);
-            }
+        let Checker { context, block, rank, order, raw_findings, race: Some(race), init, .. } = self else {
+            return;
+        };
+        if init.is_some() {
+            race.shared.with(|cluster| {
+                if let Some(window) = cluster.windows.get(at(*rank)) {
+                    operand::multiplied(context, raw_findings, window, *block, multiply);
+                }
+            });
         }
-        self.read_operands(multiply);
+        let findings = raw_findings.races();
+        if let Some(multiplies) = &mut race.multiplies {
+            multiplies.issued(multiply);
+        }
+        if let Some(proxy) = &race.proxy {
+            proxy.read(context, *block, findings, multiply.pc, (multiply.pieces, 16));
+        }
+        let place = (*block, *rank, &race.copies);
+        race.shared.with(|cluster| cluster.multiply_issued(context, order, findings, place, multiply));
     }
 
     fn multiply_done(&mut self, multiply: &MultiplyAsync<'_>) {
-        if let Some(multiplies) = self.race.as_mut().and_then(|race| race.multiplies.as_mut()) {
+        let Some(race) = &mut self.race else { return };
+        if let Some(multiplies) = &mut race.multiplies {
             multiplies.done(multiply);
         }
-        self.read_operands(multiply);
+        race.shared.with(|cluster| cluster.multiply_done(&mut self.order, self.rank, multiply.warp));
     }
 
     fn mbarrier(&mut self, mbarrier: &Mbarrier) {
@@ -529,7 +547,7 @@ impl Observer for Checker {
         if let Some(race) = &mut self.race {
             race.shared.with(|cluster| {
                 if let Some(window) = cluster.windows.get_mut(at(mbarrier.rank)) {
-                    window.mbarrier(&mut self.order, mbarrier);
+                    window.mbarrier(&self.context, (&mut self.order, &self.fences), self.block, mbarrier);
                 }
             });
             if let Some(proxy) = &mut race.proxy {
@@ -562,8 +580,7 @@ impl Observer for Checker {
     fn exit(&mut self, warp: u32, lanes: u32) {
         self.order.exit(warp, lanes);
         if let (Some(race), true) = (&mut self.race, self.order.ended()) {
-            let mut dropped = RawFindings::default();
-            let findings = if self.muted { &mut dropped } else { &mut self.raw_findings };
+            let findings = self.raw_findings.races();
             let place = (self.block, self.rank);
             race.shared.with(|cluster| cluster.ended(&self.context, &self.order, findings, place));
         }

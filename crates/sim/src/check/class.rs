@@ -19,6 +19,8 @@ pub enum Class {
     Proxy,
     /// An mbarrier used before its initialization, or with a wrong count or phase.
     Mbarrier,
+    /// A tensor map that is invalid, not one, changed without a fence, or used for another copy than it describes.
+    TensorMap,
     /// An out-of-bounds access: to unallocated memory, or to memory of another array.
     Bounds,
     /// An address that is not a multiple of the access size.
@@ -47,13 +49,14 @@ pub enum Class {
 
 impl Class {
     /// Every class, in the order of the book.
-    pub const ALL: [Class; 18] = [
+    pub const ALL: [Class; 19] = [
         Class::SharedRace,
         Class::GlobalRace,
         Class::AsyncCopy,
         Class::AsyncMultiply,
         Class::Proxy,
         Class::Mbarrier,
+        Class::TensorMap,
         Class::Bounds,
         Class::Alignment,
         Class::Uninitialized,
@@ -77,6 +80,7 @@ impl Class {
             Class::AsyncMultiply => "async-multiply",
             Class::Proxy => "proxy",
             Class::Mbarrier => "mbarrier",
+            Class::TensorMap => "tensor-map",
             Class::Bounds => "bounds",
             Class::Alignment => "alignment",
             Class::Uninitialized => "uninitialized",
@@ -99,6 +103,7 @@ impl Class {
             StopKind::Alignment => Class::Alignment,
             StopKind::Barrier => Class::Barrier,
             StopKind::Mbarrier => Class::Mbarrier,
+            StopKind::TensorMap => Class::TensorMap,
             StopKind::Deadlock => Class::Deadlock,
             StopKind::Lanes => Class::Lanes,
             StopKind::Trap => Class::Trap,
@@ -147,6 +152,12 @@ impl Class {
                 "An mbarrier is used before it is initialized, or with a wrong count or phase.",
                 "An mbarrier must be initialized, and the initialization made visible, before another thread arrives or waits; \
              every phase needs as many arrivals as it was initialized for, and a wait names the parity of its phase.",
+            ),
+            Class::TensorMap => (
+                "A tensor map is invalid, or it was changed without a proxy fence.",
+                "A copy needs a map that cuTensorMapEncodeTiled or cuTensorMapEncodeIm2col made, at an address that is a multiple of \
+             64, with as many dimensions as the copy has coordinates. A map that tensormap.replace changed may be used after \
+             fence.proxy.tensormap::generic, a release by the thread that changed it and an acquire by the thread that uses it.",
             ),
             Class::Bounds => (
                 "An access to unallocated memory or to another array.",

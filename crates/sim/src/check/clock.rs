@@ -255,9 +255,27 @@ impl Order {
         self.view(usize::try_from(warp).unwrap_or(usize::MAX), lanes, now)
     }
 
+    /// What happens next has another time; returns the time until now.
+    pub(crate) fn advance(&mut self) -> u32 {
+        self.tick()
+    }
+
+    /// All lanes of a warp acquire a released clock.
+    pub(crate) fn acquire_warp(&mut self, warp: u32, clock: &Clock) {
+        let warp = usize::try_from(warp).unwrap_or(usize::MAX);
+        if let Some(view) = self.warps.get_mut(warp) {
+            view.common.join(clock);
+        }
+    }
+
     /// Lanes of a warp acquire a released clock.
     pub(crate) fn acquire_lanes(&mut self, warp: u32, lanes: u32, clock: &Clock) {
         self.learn(usize::try_from(warp).unwrap_or(usize::MAX), lanes, clock);
+    }
+
+    /// That the block has started.
+    pub(crate) fn started(&self) -> Clock {
+        Clock { blocks: BTreeMap::from([(self.block, BlockClock::default())]) }
     }
 
     /// Whether a thread is ordered after anything that another block did.

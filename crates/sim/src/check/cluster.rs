@@ -10,7 +10,7 @@
 //! accesses to the own block.
 
 use super::bulk::Agents;
-use super::clock::{Clock, Order, Who};
+use super::clock::{Clock, Fences, Order, Who};
 use super::context::Context;
 use super::race::SharedRace;
 use super::raw::{Raw, RawFindings, Reach, Spot};
@@ -47,9 +47,19 @@ impl Cluster {
         }
     }
 
-    /// Lanes arrive at the cluster's barrier and release what they have done.
-    pub(crate) fn arrive(&mut self, order: &mut Order, warp: u32, lanes: u32) {
-        self.arriving.join(&order.release_lanes(warp, lanes));
+    /// Lanes arrive at the cluster's barrier and release what they have done; a relaxed arrival only what their fences cover,
+    /// and that their block has started.
+    pub(crate) fn arrive(&mut self, order: &mut Order, relaxed: Option<&Fences>, warp: u32, lanes: u32) {
+        let Some(fences) = relaxed else {
+            self.arriving.join(&order.release_lanes(warp, lanes));
+            return;
+        };
+        self.arriving.join(&order.started());
+        for lane in lanes_of(lanes) {
+            if let Some(covered) = fences.released(Who::new(warp, lane)) {
+                self.arriving.join(&covered.device);
+            }
+        }
     }
 
     /// All threads of the cluster have arrived.

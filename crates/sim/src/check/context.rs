@@ -75,7 +75,7 @@ impl Context {
 
     /// Whether threads of other blocks or asynchronous agents access the shared memory of a block.
     pub(crate) fn shares_memory(&self) -> bool {
-        self.bulk || self.cluster_size() > 1
+        self.bulk || self.multiplies.is_some() || self.cluster_size() > 1
     }
 
     /// The block of a thread, or of the thread for which an asynchronous agent acts; `near` is a block of the cluster.

@@ -3,8 +3,8 @@
 
 use super::fragment::Shape;
 use crate::isa::op::{
-    self, ArithmeticKind, Bits, Bulk, Combine, Compare, Comparison, Convert, Element, Memory, MemoryKind,
-    Move, MoveShape, Part,
+    self, ArithmeticKind, Bits, Bulk, ByteMatrix, Combine, Compare, Comparison, Convert, Element, Memory,
+    MemoryKind, Move, MoveShape, Part,
 };
 use crate::isa::{Callee, Op};
 use crate::machine::{Registers, Type, Width, at};
@@ -43,8 +43,8 @@ pub(super) enum Rule {
     Any,
     /// The results come from memory or a callee: they are clean until the access or the return is observed.
     Fresh,
-    /// The same for each half of a word.
-    Halves,
+    /// The same for each half of a word; bytes of a half.
+    Halves(u32),
     /// The consecutive parts of the source; bytes of a part.
     Unpack(u32),
     Pack(u32),
@@ -123,6 +123,8 @@ pub(super) enum Traffic {
     Elements { bytes: u32, signed: bool },
     /// `ldmatrix`, `stmatrix`: transposed or not.
     Matrix { trans: bool },
+    /// The same with 8-bit elements.
+    Bytes(ByteMatrix),
     /// `wmma.load`, `wmma.store`: register by register, each in one access or element by element.
     Fragment,
     /// Any of the rows.
@@ -415,6 +417,7 @@ impl Reader<'_> {
             | Op::WaitAll
             | Op::CopiesArrive
             | Op::Bulk(_)
+            | Op::TensorMap
             | Op::Texture(_)
             | Op::SurfaceLoad(_)
             | Op::SurfaceStore(_)
@@ -424,7 +427,9 @@ impl Reader<'_> {
             | Op::Refused => Rule::Fresh,
             Op::Vote { sync: false, .. } => Rule::VoteHere,
             Op::Vote { .. } | Op::Match { .. } | Op::Redux { .. } | Op::Elect => Rule::Vote,
-            Op::Arithmetic(arithmetic) if arithmetic.pairs => Rule::Halves,
+            Op::Arithmetic(arithmetic) if arithmetic.pairs => {
+                Rule::Halves(if arithmetic.ty == Some(Type::F32x2) { 4 } else { 2 })
+            }
             Op::Arithmetic(_)
             | Op::Logic(_)
             | Op::Bits(_)
@@ -457,7 +462,7 @@ impl Reader<'_> {
             | Op::Trap
             | Op::Event
             | Op::Sleep
-            | Op::GridDependency
+            | Op::GridDependency { .. }
             | Op::SetRegisters
             | Op::Stack(_) => Rule::Any,
         }
@@ -492,7 +497,7 @@ impl Reader<'_> {
                 (Rule::Lanes, widths)
             }
             Op::TransposeMatrix => (Rule::Transpose, vec![word; 2]),
-            Op::Multiply(product) => (Rule::Multiply(Shape::of(product)?), vec![word; all]),
+            Op::Multiply(product) => (Rule::Multiply(Shape::in_registers(product)?), vec![word; all]),
             _ => return None,
         })
     }
@@ -525,7 +530,7 @@ impl Reader<'_> {
                 _ => u32::MAX,
             }),
             // The value of `st.async` may be uninitialized, as with a store to shared memory.
-            Op::Bulk(Bulk::Store) => addresses(u32::MAX),
+            Op::Bulk(Bulk::Store) | Op::TensorMap => addresses(u32::MAX),
             Op::CopyAsync(_) | Op::CopiesArrive | Op::Bulk(_) => {
                 let addresses = self.addresses();
                 let used = |row: &(Width, u32)| match (addresses.contains(row), row.0) {
@@ -534,6 +539,14 @@ impl Reader<'_> {
                     (false, _) => Some((numbered(row), Use::Condition, u32::MAX)),
                 };
                 self.reads.iter().filter_map(used).collect()
+            }
+            // Lanes whose scales are not selected may have any; `init/product.rs` follows the others.
+            Op::Multiply(product) if product.scale.is_some() => {
+                let scale = |row: &(Width, u32)| {
+                    [6, 3].iter().any(|back| Some(row.1) == all.len().checked_sub(*back).map(|at| all[at]))
+                };
+                let read = self.reads.iter().filter(|row| !scale(row));
+                read.map(|row| (numbered(row), Use::Matrix, u32::MAX)).collect()
             }
             Op::Multiply(_) => every(Use::Matrix),
             // Whether the accumulators are read, `scale-d` decides when it is executed.
@@ -589,7 +602,7 @@ impl Reader<'_> {
             | Op::Trap
             | Op::Event
             | Op::Sleep
-            | Op::GridDependency
+            | Op::GridDependency { .. }
             | Op::SetRegisters
             | Op::Stack(_)
             | Op::Parameter
@@ -654,7 +667,8 @@ impl Reader<'_> {
             Op::Load(load) => elements(load.ty, load.vector),
             Op::Store(store) => elements(store.ty, store.vector),
             Op::LoadMatrix(tile) | Op::StoreMatrix(tile) => {
-                (Traffic::Matrix { trans: tile.trans }, rows(4, Width::W32))
+                let traffic = tile.bytes.map_or(Traffic::Matrix { trans: tile.trans }, Traffic::Bytes);
+                (traffic, rows(4, Width::W32))
             }
             Op::LoadTile(tile) => (Traffic::Fragment, rows(meta.writes.len(), file(tile.element))),
             Op::StoreTile(tile) => {

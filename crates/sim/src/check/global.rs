@@ -11,13 +11,18 @@
 //! Can miss: accesses that the compiler has removed. Never reports: two strong accesses whose scopes include both
 //! threads.
 
+mod between;
+
+pub(crate) use between::Between;
+use between::{Done, slots};
+
 use super::clock::{Fences, Order, Who};
 use super::context::Context;
 use super::copies::Copies;
 use super::history::{Conflict, Touch, Write, stamp};
 use super::race::{Race, Variable, describe, exchange, one_store, reach};
 use super::raw::{Raw, RawFindings};
-use super::shadow::{Cell, Many, Owner, Quiet, Spill, Stamp};
+use super::shadow::{Cell, Owner, Quiet, Spill, Stamp};
 use super::site::{Kind, Scope};
 use super::unused::{Doubt, UnusedReads};
 use super::{Class, Severity};
@@ -50,6 +55,22 @@ impl GlobalCell {
         self.varied |= !first && (value.is_none() || value != self.value);
         self.value = value;
     }
+
+    /// What [`meet`] leaves of the block's accesses to a whole word if it is the first block to access the word.
+    fn of_block(self, block: u32, spill: &Spill) -> GlobalCell {
+        let Done { read, write } = Done::of(&self.cell, &self.owner, spill);
+        let mut all = GlobalCell::default();
+        if let Some(read) = read {
+            all.cell.set_read(read);
+            all.owner.read = block;
+        }
+        if let Some(write) = write {
+            all.cell.add_write(write);
+            all.owner.write = block;
+            all.value = self.value.filter(|_| !self.varied);
+        }
+        all
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -79,11 +100,16 @@ impl Pages {
         Pages { limit: limit.max(16), ..Pages::default() }
     }
 
+    #[inline]
     fn page(&mut self, number: u64) -> Option<usize> {
-        if let Some((known, i)) = self.last.filter(|(known, _)| *known == number) {
-            debug_assert_eq!(known, number, "the page looked at last");
-            return Some(i);
+        match self.last {
+            Some((known, i)) if known == number => Some(i),
+            _ => self.find(number),
         }
+    }
+
+    /// A page other than the one looked at last.
+    fn find(&mut self, number: u64) -> Option<usize> {
         let i = match self.index.get(&number) {
             Some(&i) => i,
             None if self.list.len() + self.spill.bytes() / size_of::<Page>() >= self.limit => {
@@ -99,6 +125,32 @@ impl Pages {
         };
         self.last = Some((number, i));
         Some(i)
+    }
+
+    /// Takes a page of a block that is the first to access it; returns any other page.
+    fn adopt(&mut self, number: u64, mut page: Box<Page>, block: u32, spill: &Spill) -> Option<Box<Page>> {
+        let full = self.list.len() + self.spill.bytes() / size_of::<Page>() >= self.limit;
+        let split = |page: &Page| slots(page.touched).any(|slot| page.cells[slot].cell.parts().is_some());
+        if full || self.index.contains_key(&number) || split(&page) {
+            return Some(page);
+        }
+        for slot in slots(page.touched) {
+            page.cells[slot] = page.cells[slot].of_block(block, spill);
+        }
+        self.index.insert(number, self.list.len());
+        self.list.push((number, page));
+        None
+    }
+
+    /// Takes a word of a block that is the first to access it; returns whether it is.
+    fn adopt_word(&mut self, number: u64, slot: usize, word: impl FnOnce() -> GlobalCell) -> bool {
+        let Some(page) = self.page(number) else { return false };
+        let all = &mut self.list[page].1.cells[slot];
+        let first = all.cell.is_empty();
+        if first {
+            *all = word();
+        }
+        first
     }
 
     /// Who wrote a byte last.
@@ -584,163 +636,4 @@ fn report(
         }
         raw
     });
-}
-
-/// The accesses of all blocks that cannot communicate.
-pub(crate) struct Between {
-    pages: Pages,
-}
-
-impl Between {
-    pub(crate) fn new(bytes: u64) -> Between {
-        Between { pages: Pages::new(bytes) }
-    }
-
-    /// The instruction that wrote a byte last.
-    pub(crate) fn writer(&mut self, address: u64) -> Option<u32> {
-        self.pages.writer(address).map(|(stamp, _)| stamp.pc)
-    }
-
-    pub(crate) fn full(&self) -> bool {
-        self.pages.full
-    }
-
-    /// Compares the accesses of a block with those of the blocks before it.
-    pub(crate) fn add(
-        &mut self,
-        context: &Context,
-        raw_findings: &mut RawFindings,
-        block: u32,
-        own: &mut Pages,
-    ) {
-        self.pages.full |= own.full;
-        own.list.sort_unstable_by_key(|(number, _)| *number);
-        for (number, page) in &own.list {
-            let mut rest = page.touched;
-            while rest != 0 {
-                let slot = at(rest.trailing_zeros());
-                rest &= rest - 1;
-                let address = number * PAGE_BYTES + 4 * offset(slot);
-                let GlobalCell { cell, owner, value, varied } = page.cells[slot];
-                let parts = cell.parts();
-                for byte in 0..if parts.is_some() { 4 } else { 1 } {
-                    let (done, bytes) = match parts {
-                        None => (Done::of(&cell, &owner, &own.spill), Bytes::Word(value.filter(|_| !varied))),
-                        Some(parts) => {
-                            let (cell, owner) = own.spill.part(parts, byte);
-                            (Done::of(&cell, &owner, &own.spill), Bytes::One)
-                        }
-                    };
-                    let address = address + offset(byte);
-                    for (access, kind, conflict, unchanged) in
-                        self.compare(block, done, address, bytes).into_iter().flatten()
-                    {
-                        let race = Race { block, access, wrote: kind == AccessKind::Write, unchanged };
-                        report(context, raw_findings, &race, &conflict, (true, 1));
-                    }
-                }
-            }
-        }
-    }
-
-    /// Compares one cell: of a word or of a byte.
-    fn compare(&mut self, block: u32, own: Done, address: u64, bytes: Bytes) -> [Option<Met>; 3] {
-        let Some(page) = self.pages.page(address / PAGE_BYTES) else { return [None; 3] };
-        let slot = usize::try_from(address / 4).unwrap_or(0) % PAGE;
-        let Pages { list, spill, .. } = &mut self.pages;
-        let GlobalCell { cell: all, owner, value: last, .. } = &mut list[page].1.cells[slot];
-        if let (Bytes::Word(value), None) = (bytes, all.parts()) {
-            let same = value.is_some() && value == *last;
-            if own.write.is_some() {
-                *last = value;
-            }
-            return meet(block, own, all, owner, same);
-        }
-        let parts = spill.split(all, *owner);
-        let first = usize::try_from(address % 4).unwrap_or(0);
-        let range = if bytes == Bytes::One { first..first + 1 } else { 0..4 };
-        let mut found = [None; 3];
-        for byte in range {
-            let (mut part, mut owner) = spill.part(parts, byte);
-            let met = meet(block, own, &mut part, &mut owner, false);
-            spill.set_part(parts, byte, part, owner);
-            found = std::array::from_fn(|i| found[i].or(met[i]));
-        }
-        found
-    }
-}
-
-fn offset(index: usize) -> u64 {
-    u64::try_from(index).unwrap_or(u64::MAX)
-}
-
-/// Which bytes a block accessed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Bytes {
-    /// A whole word, with the value written to it, if known.
-    Word(Option<u32>),
-    /// One byte.
-    One,
-}
-
-/// A block's accesses to some bytes: a read that races with other blocks' writes, and its last write.
-#[derive(Clone, Copy, Debug)]
-struct Done {
-    read: Option<Stamp>,
-    write: Option<Stamp>,
-}
-
-impl Done {
-    /// Prefers a read before the block's own first write, which can see what other blocks wrote. Later reads count only
-    /// if the block wrote nothing.
-    fn of(cell: &Cell, owner: &Owner, spill: &Spill) -> Done {
-        let listed = || spill.list(cell.list()?).first()?.stamps().next();
-        let write = cell.writer().map(|(stamp, _)| stamp);
-        let read = || cell.reader().map(|(stamp, _)| stamp).or_else(listed).filter(|_| write.is_none());
-        Done { read: owner.exposed().or_else(read), write }
-    }
-}
-
-/// An access of a block, a conflicting access of an earlier block, and whether both wrote the same value.
-type Met = (Stamp, AccessKind, Conflict, bool);
-
-/// Compares a block's accesses to some bytes with those of earlier blocks: its read with their write, its write with
-/// their write, and its write with their read. A read races with a write even if all writes store the same value.
-fn meet(block: u32, own: Done, all: &mut Cell, owner: &mut Owner, same: bool) -> [Option<Met>; 3] {
-    let against = |other: Stamp, from: u32, wrote: bool, thread_known: bool| Conflict {
-        other,
-        block: from,
-        wrote,
-        pending: false,
-        thread_known,
-    };
-    let written = all.writer().filter(|_| owner.write != block).map(|(write, _)| write);
-    let mut found = [None; 3];
-    if let Some(read) = own.read {
-        found[0] =
-            written.map(|write| (read, AccessKind::Read, against(write, owner.write, true, true), false));
-        match all.reader() {
-            Some(_) if owner.read != block => all.many_blocks(),
-            Some(_) => {}
-            None => {
-                all.set_read(read);
-                owner.read = block;
-            }
-        }
-    }
-    if let Some(write) = own.write {
-        let read = all.reader().filter(|(_, many)| owner.read != block || *many == Many::Warps);
-        found[1] = written.map(|other| {
-            let conflict = against(other, owner.write, true, true);
-            (write, AccessKind::Write, conflict, same)
-        });
-        // If the writes store different values, the write-write race is enough.
-        found[2] = read.filter(|_| written.is_none() || same).map(|(other, _)| {
-            let conflict = against(other, owner.read, false, owner.read != block);
-            (write, AccessKind::Write, conflict, false)
-        });
-        all.add_write(write);
-        owner.write = block;
-    }
-    found
 }

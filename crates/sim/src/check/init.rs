@@ -136,7 +136,9 @@ impl Init {
         if let Rule::Multiply(shape) = cold.rule
             && issue.exec == u32::MAX
         {
-            if let Some((origin, lanes)) = warp.registers.multiply(facts, issue.pc, cold, shape) {
+            if let Some((origin, lanes)) =
+                warp.registers.multiply(facts, issue.pc, cold, shape, issue.registers)
+            {
                 let place = UsePlace { block: issue.block, warp: issue.warp, pc: issue.pc, lanes };
                 report(context, raw_findings, Use::Matrix, place, origin, None);
                 for row in writes {
@@ -303,6 +305,24 @@ impl Init {
                     });
                 }
             }
+            Traffic::Bytes(matrix) => {
+                for (i, row) in cold.rows.iter().enumerate() {
+                    let parts = |lane: usize, byte: usize| {
+                        let (giver, element) = matrix.place(i, lane, byte);
+                        (giver & 31, matrix.covered(element))
+                    };
+                    let bytes: Bytes = std::array::from_fn(|lane| {
+                        (0..4).fold(0, |bytes, byte| {
+                            let (giver, covered) = parts(lane, byte);
+                            bytes | u16::from(loaded[giver] & covered != 0) << byte
+                        })
+                    });
+                    registers.set_from(facts, *row, u32::MAX, &bytes, |lane, _| {
+                        let (giver, covered) = parts(lane, at(bytes[lane].trailing_zeros()) & 3);
+                        origin(giver, covered)
+                    });
+                }
+            }
             Traffic::Fragment => {
                 let Some((register, first)) = piece else { return };
                 let Some(row) = cold.rows.get(register).copied() else { return };
@@ -325,7 +345,7 @@ impl Init {
     fn outgoing(&mut self, facts: &Facts, cold: &Cold, access: &Access<'_>) -> Option<[u32; LANES]> {
         let warp = self.warps.get_mut(at(access.warp))?;
         let piece = (cold.traffic == Traffic::Fragment).then(|| warp.piece.next(access, cold.rows.len()));
-        let crosses = matches!(cold.traffic, Traffic::Matrix { .. });
+        let crosses = matches!(cold.traffic, Traffic::Matrix { .. } | Traffic::Bytes(_));
         let hit = warp.registers.any(&cold.rows) & if crosses { u32::MAX } else { access.lanes };
         if hit == 0 {
             return None;
@@ -352,6 +372,17 @@ impl Init {
                             bytes[(8 * i + 2 * t + 1) & 31] |= (word >> 2 & 3) << (2 * g);
                         } else {
                             bytes[(8 * i + g) & 31] |= word << (4 * t);
+                        }
+                    }
+                }
+            }
+            Traffic::Bytes(matrix) => {
+                for (i, row) in cold.rows.iter().enumerate() {
+                    for lane in lanes_of(hit) {
+                        let word = warp.registers.bytes(facts, *row, lane);
+                        for byte in (0..4).filter(|byte| word >> byte & 1 != 0) {
+                            let (giver, element) = matrix.place(i, lane, byte);
+                            bytes[giver & 31] |= matrix.covered(element);
                         }
                     }
                 }
@@ -383,7 +414,8 @@ impl Init {
         let bytes = outgoing.unwrap_or([0; LANES]);
         let lanes =
             lanes_of(access.lanes).filter(|lane| bytes[*lane] != 0).fold(0u32, |m, lane| m | 1 << lane);
-        let all = if matches!(cold.traffic, Traffic::Matrix { .. }) { u32::MAX } else { access.lanes };
+        let crosses = matches!(cold.traffic, Traffic::Matrix { .. } | Traffic::Bytes(_));
+        let all = if crosses { u32::MAX } else { access.lanes };
         // The origin of a byte that a lane stores.
         let Warp { registers, local, .. } = warp;
         let origin = |registers: &Poison, lane: usize, byte: u32| match cold.traffic {
@@ -398,6 +430,8 @@ impl Init {
                 let row = cold.rows.get(i).copied().unwrap_or(NO_ROW);
                 registers.origin_of(row, from & 31, u16::MAX, access.pc)
             }
+            // Any poisoned register of the warp: the report names the store and one origin.
+            Traffic::Bytes(_) => registers.first_origin(&cold.rows, u32::MAX, access.pc),
             _ => registers.lane_origin(&cold.rows, lane, access.pc),
         };
         match access.space {

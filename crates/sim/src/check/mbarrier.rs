@@ -1,39 +1,76 @@
 //! The phases of mbarriers: which threads they order, and initializations of an mbarrier that is still valid.
 //!
-//! Arriving is a release, a successful wait is an acquire. An mbarrier is valid from `mbarrier.init` to
+//! Arriving is a release of the thread that arrives, a successful wait is an acquire, unless they are `.relaxed`; with an explicit
+//! `.cta`, they order threads of the same block only. An mbarrier is valid from `mbarrier.init` to
 //! `mbarrier.inval`; according to the PTX manual, initializing a valid mbarrier is undefined behavior, whether it is in
 //! use or not.
 //!
 //! Not reported on purpose: an mbarrier whose bytes were overwritten by ordinary stores in between, and several lanes
 //! that initialize one mbarrier with one instruction, which is reported as a race.
 
-use super::clock::{Clock, Order, Who};
+use super::clock::{Clock, Fences, Order, Who};
 use super::context::Context;
 use super::raw::{Raw, RawFindings, Spot};
 use super::{Class, Severity};
+use crate::isa::Op;
+use crate::isa::op::MbarrierOp;
 use crate::machine::at;
 use crate::observe::{Mbarrier, MbarrierAction};
 use std::collections::BTreeMap;
+
+/// What the arrivals of a phase released, by the block of the thread and whether it named the scope of its block only.
+type Released = BTreeMap<(u32, bool), Clock>;
+
+/// Stands for the block of an asynchronous agent, whose bytes every thread that waits has.
+const EVERY_BLOCK: u32 = u32::MAX;
+
+/// The most arrivals of a phase whose threads are known.
+const KNOWN: usize = 1 << 12;
 
 /// The state of an mbarrier's phases.
 #[derive(Clone, Debug, Default)]
 struct Phases {
     /// What the threads that arrived in the current phase released.
-    arriving: Clock,
+    arriving: Released,
     /// What the threads that arrived in the previous phase released.
-    complete: Clock,
+    complete: Released,
     /// Arrivals in the current phase.
     arrivals: u32,
+    /// The threads that arrived in the current phase and in the previous one, with their instructions.
+    arrived: [Vec<(u32, Who, u32)>; 2],
+    /// Phases that have ended.
+    ended: u64,
     /// The initialization that made it valid, and the thread that executed it.
     valid: Option<(u32, Who)>,
     /// Whether it was valid before that initialization.
     again: bool,
 }
 
+impl Phases {
+    fn end(&mut self) {
+        self.complete = std::mem::take(&mut self.arriving);
+        self.arrivals = 0;
+        self.ended += 1;
+        self.arrived.swap(0, 1);
+        self.arrived[0].clear();
+    }
+}
+
+/// The last successful wait of a thread.
+#[derive(Clone, Copy, Debug)]
+struct Waited {
+    address: u32,
+    /// Whether the phase had ended before the thread's previous wait for the same mbarrier, or none had ended at all.
+    stale: bool,
+}
+
 /// The mbarriers of a block, by their address.
 #[derive(Debug, Default)]
 pub(crate) struct Mbarriers {
     all: BTreeMap<u32, Phases>,
+    waited: BTreeMap<(u32, Who), Waited>,
+    /// By thread and mbarrier: the phases that had ended at its last successful wait.
+    phases: BTreeMap<(u32, Who, u32), u64>,
 }
 
 impl Mbarriers {
@@ -43,9 +80,21 @@ impl Mbarriers {
     }
 
     /// A lane uses an mbarrier. Must be called after its access to the bytes.
-    pub(crate) fn used(&mut self, order: &mut Order, used: &Mbarrier) {
+    pub(crate) fn used(
+        &mut self,
+        context: &Context,
+        (order, fences): (&mut Order, &Fences),
+        block: u32,
+        used: &Mbarrier,
+    ) {
         let who = Who::new(used.warp, at(used.lane));
         let phases = self.all.entry(used.address).or_default();
+        let (relaxed, narrow) = match context.program.op(used.pc) {
+            Op::Mbarrier(op) => {
+                (op.relaxed || matches!(op.action, MbarrierOp::ExpectTx | MbarrierOp::CompleteTx), op.narrow)
+            }
+            _ => (false, false),
+        };
         match used.action {
             MbarrierAction::Init => {
                 let again = phases.again;
@@ -53,25 +102,90 @@ impl Mbarriers {
             }
             MbarrierAction::Inval => *phases = Phases::default(),
             MbarrierAction::Arrive => {
-                phases.arriving.join(&order.release(who));
+                let released = phases.arriving.entry((block, narrow)).or_default();
+                // A relaxed arrival releases what earlier fences of the thread cover.
+                match (relaxed, fences.released(who)) {
+                    (false, _) => released.join(&order.release(who)),
+                    (true, Some(covered)) => released.join(&covered.block),
+                    (true, None) => {}
+                }
                 phases.arrivals = phases.arrivals.saturating_add(1);
+                if phases.arrived[0].len() < KNOWN {
+                    phases.arrived[0].push((block, who, used.pc));
+                }
             }
-            MbarrierAction::Test(true) => order.acquire(who, &phases.complete),
+            MbarrierAction::Test(true) => {
+                for ((from, inside), clock) in &phases.complete {
+                    let reaches = *from == block || *from == EVERY_BLOCK || !(narrow || *inside);
+                    if reaches && !relaxed {
+                        order.acquire(who, clock);
+                    }
+                }
+                let last = self.phases.insert((block, who, used.address), phases.ended);
+                let stale = phases.ended == 0 || last == Some(phases.ended);
+                self.waited.insert((block, who), Waited { address: used.address, stale });
+            }
             MbarrierAction::Track | MbarrierAction::Test(false) => {}
         }
         if used.completes {
-            phases.complete = std::mem::take(&mut phases.arriving);
-            phases.arrivals = 0;
+            phases.end();
         }
     }
 
     /// Bytes of a bulk copy have arrived, with what its agent releases.
     pub(crate) fn received(&mut self, address: u32, clock: &Clock, completes: bool) {
         let phases = self.all.entry(address).or_default();
-        phases.arriving.join(clock);
+        phases.arriving.entry((EVERY_BLOCK, false)).or_default().join(clock);
         if completes {
-            phases.complete = std::mem::take(&mut phases.arriving);
-            phases.arrivals = 0;
+            phases.end();
+        }
+    }
+
+    /// Adds to a race what the mbarrier shows for which the later thread waited last: that another lane of the earlier thread's
+    /// warp arrived for it, or that the wait returned at once.
+    pub(crate) fn explain(
+        &self,
+        raw: &mut Raw,
+        context: &Context,
+        (earlier_block, earlier): (u32, Who),
+        (block, later): (u32, Who),
+    ) {
+        let Some(waited) = self.waited.get(&(block, later)) else { return };
+        let Some(phases) = self.all.get(&waited.address) else { return };
+        let name = context.shared_name(waited.address);
+        let name =
+            name.map_or(format!("at shared address {:#x}", waited.address), |name| format!("`{name}`"));
+        let mut all = phases.arrived.iter().flatten();
+        // An arrival of the later thread itself, such as a producer's, is not one for the earlier one.
+        let near = |(at, who, _): &&(u32, Who, u32)| {
+            *at == earlier_block && who.warp() == earlier.warp() && (*at, *who) != (block, later)
+        };
+        if all.clone().any(|(at, who, _)| (*at, *who) == (earlier_block, earlier)) {
+            return;
+        }
+        if let Some((_, who, pc)) = all.find(near) {
+            let thread = (earlier_block, u32::from(who.0));
+            raw.spots.push(Spot {
+                label: "this arrival does not release what other lanes did".to_owned(),
+                pc: *pc,
+                thread: Some(thread),
+            });
+            raw.notes.push(format!(
+                "{} has waited for the mbarrier {name}, at which another lane of the warp arrived for {}; an arrival \
+                 releases only what its own thread did",
+                context.thread(block, u32::from(later.0)),
+                context.thread(earlier_block, u32::from(earlier.0))
+            ));
+            raw.help = Some(
+                "execute __syncwarp() before the elected lane arrives, or let every lane arrive and count all of them"
+                    .to_owned(),
+            );
+        } else if waited.stale {
+            raw.notes.push(format!(
+                "the last wait of {} before this, for the mbarrier {name}, returned at once because of an earlier phase; \
+                 check its parity",
+                context.thread(block, u32::from(later.0))
+            ));
         }
     }
 

@@ -12,6 +12,7 @@ mod clock;
 mod cluster;
 mod context;
 mod copies;
+mod dependency;
 mod explore;
 mod facts;
 mod finding;
@@ -24,6 +25,7 @@ mod lanes;
 mod mbarrier;
 mod mispaired;
 mod multiply;
+mod operand;
 mod output;
 mod passing;
 mod proxy;
@@ -34,17 +36,19 @@ mod settings;
 mod shadow;
 mod site;
 mod taint;
+mod tensor_map;
 mod touched;
 mod undefined;
 mod unused;
 
 pub use class::Class;
+pub use dependency::Overlap;
 pub use explore::{Bounds, Explored};
 pub use finding::{Finding, Label, Severity, Thread};
 
 pub use schedules::schedules_needed;
-pub use settings::{BufferRole, Check, Role, Settings, Source};
-pub use touched::Touched;
+pub use settings::{BufferRole, Check, Dependent, Role, Settings, Source};
+pub use touched::{Kind as TouchKind, Touched};
 
 use crate::machine::{Guide, Outcome};
 use crate::observe::Observer;
@@ -55,6 +59,7 @@ use array::Arrays;
 use checker::Checker;
 use cluster::Clusters;
 use context::Context;
+use dependency::{Phases, Waits};
 use explore::Log;
 use fragment::Fragments;
 use global::{Between, Together};
@@ -78,6 +83,8 @@ pub struct Checked {
     pub shadow: u64,
     /// The bytes of global memory that the launch accessed, if [`Settings::touched`] asks for them.
     pub touched: Option<Touched>,
+    /// The part of them that other launches may overlap, if [`Settings::overlap`] asks for it.
+    pub overlap: Option<Overlap>,
 }
 
 /// The findings without those that another finding explains: a note at the locations of an error, and an uninitialized
@@ -203,7 +210,9 @@ impl Device {
         let common_stores = talk.then(|| Arc::new(Mutex::new(stores.clone())));
         let mut raw_findings = RawFindings::default();
         let mut shadow = 0;
-        let mut touched = settings.touched.then(touched::Pages::default);
+        let mut touched = settings.touched.then(|| touched::Pages::with_places(settings.overlap.is_some()));
+        let waits = talk.then(Waits::default);
+        let mut phases = settings.overlap.map(|dependent| Phases::new(dependent == Dependent::Yes, None));
         let listen = |block| -> Option<Box<dyn Observer>> {
             let stores = match &common_stores {
                 Some(stores) => Outputs::Together(stores.clone()),
@@ -211,6 +220,10 @@ impl Device {
             };
             let mut checker = Checker::new(context.clone(), block, together.clone(), stores, &clusters);
             checker.log.clone_from(&log);
+            checker.phases = context
+                .settings
+                .overlap
+                .map(|dependent| Phases::new(dependent == Dependent::Yes, waits.clone()));
             Some(Box::new(checker))
         };
         let mut collect = |listener: Box<dyn Observer>| {
@@ -220,6 +233,9 @@ impl Device {
                 raw_findings.merge(left.raw_findings);
                 shadow = shadow.max(left.shadow);
                 if let (Some(all), Some(own)) = (&mut touched, left.touched) {
+                    all.merge(own);
+                }
+                if let (Some(all), Some(own)) = (&mut phases, left.phases) {
                     all.merge(own);
                 }
                 left.stores.into_iter().for_each(|own| stores.merge(own));
@@ -254,6 +270,7 @@ impl Device {
         let dropped = u64::try_from(findings.len() - kept).unwrap_or(u64::MAX);
         findings.truncate(kept);
         let touched = touched.map(|pages| pages.touched());
-        (Checked { outcome, findings, dropped, shadow, touched }, Writers { between, together })
+        let overlap = phases.map(|phases| phases.overlap());
+        (Checked { outcome, findings, dropped, shadow, touched, overlap }, Writers { between, together })
     }
 }

@@ -2,19 +2,22 @@
 //!
 //! Reported, from the PTX manual's sections on `wgmma`: an instruction that reads or writes an accumulator, or a register of A,
 //! between the `wgmma.mma_async` that uses it and the `wgmma.wait_group` that covers it; a store or a copy into the operands in
-//! shared memory in the same time; a `wgmma.mma_async` before any `wgmma.fence` of the warp, or with registers that the warp has
-//! computed since its last `wgmma.fence`.
+//! shared memory that is not ordered after that wait (the race check finds it: the tensor core is an agent of its own, `bulk.rs`);
+//! a `wgmma.mma_async` before any `wgmma.fence` of the warp, or with registers that the warp has computed since its last
+//! `wgmma.fence`.
 //!
 //! Can miss: registers that were set by `mov` since the fence, because compilers copy registers there and ptxas orders such
 //! copies; multiplications of different shapes that share accumulators. Never reports: accumulators that consecutive
 //! multiplications share.
 
 use super::context::Context;
-use super::raw::{Raw, RawFindings, Reach, Spot};
+use super::history::Conflict;
+use super::race::Race;
+use super::raw::{Raw, RawFindings, Spot};
 use super::{Class, Severity};
 use crate::isa::Op;
-use crate::machine::{Access, AccessKind, Width, at, lanes_of};
-use crate::observe::{AsyncCopy, Issue, MultiplyAsync};
+use crate::machine::{Width, at};
+use crate::observe::{Issue, MultiplyAsync};
 use crate::program::Program;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +56,6 @@ fn words(program: &Program, pc: usize) -> impl Iterator<Item = u32> + '_ {
 struct Flight {
     pc: u32,
     group: u64,
-    pieces: Box<[u32]>,
 }
 
 /// What a warp has done.
@@ -67,20 +69,12 @@ struct State {
 }
 
 /// The asynchronous multiplications of a block.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Multiplies {
     warps: BTreeMap<u32, State>,
-    /// Multiplications in flight that read each 16-byte piece of shared memory.
-    busy: Vec<u32>,
-    /// All multiplications in flight.
-    flying: usize,
 }
 
 impl Multiplies {
-    pub(crate) fn new(shared: u32) -> Multiplies {
-        Multiplies { warps: BTreeMap::new(), busy: vec![0; at(shared.div_ceil(16))], flying: 0 }
-    }
-
     /// An instruction is about to be executed.
     pub(crate) fn issue(
         &mut self,
@@ -121,103 +115,43 @@ impl Multiplies {
     }
 
     pub(crate) fn issued(&mut self, multiply: &MultiplyAsync<'_>) {
-        for piece in multiply.pieces {
-            if let Some(busy) = self.busy.get_mut(at(piece / 16)) {
-                *busy += 1;
-            }
-        }
-        let flight = Flight { pc: multiply.pc, group: multiply.group, pieces: multiply.pieces.into() };
+        let flight = Flight { pc: multiply.pc, group: multiply.group };
         self.warps.entry(multiply.warp).or_default().flights.push(flight);
-        self.flying += 1;
     }
 
     pub(crate) fn done(&mut self, multiply: &MultiplyAsync<'_>) {
         let state = self.warps.entry(multiply.warp).or_default();
         // They complete in the order in which they were issued.
-        if state.flights.is_empty() {
-            return;
-        }
-        let flight = state.flights.remove(0);
-        self.flying = self.flying.saturating_sub(1);
-        for piece in &flight.pieces {
-            if let Some(busy) = self.busy.get_mut(at(piece / 16)) {
-                *busy = busy.saturating_sub(1);
-            }
+        if !state.flights.is_empty() {
+            state.flights.remove(0);
         }
     }
+}
 
-    /// An access to shared memory.
-    pub(crate) fn access(&self, context: &Context, raw_findings: &mut RawFindings, access: &Access<'_>) {
-        if self.flying == 0 || access.kind == AccessKind::Read {
-            return;
-        }
-        for lane in lanes_of(access.lanes) {
-            let Ok(address) = u32::try_from(access.addresses.0[lane]) else { continue };
-            let thread = (access.block, access.warp * 32 + u32::try_from(lane).unwrap_or(0));
-            self.overwrite(context, raw_findings, thread, access.pc, address, access.bytes);
-        }
-    }
-
-    /// A copy into shared memory is issued.
-    pub(crate) fn copy_issued(
-        &self,
-        context: &Context,
-        block: u32,
-        raw_findings: &mut RawFindings,
-        copy: &AsyncCopy,
-    ) {
-        if self.flying > 0 {
-            let thread = (block, copy.warp * 32 + copy.lane);
-            self.overwrite(context, raw_findings, thread, copy.pc, copy.to, copy.size);
-        }
-    }
-
-    fn overwrite(
-        &self,
-        context: &Context,
-        raw_findings: &mut RawFindings,
-        thread: (u32, u32),
-        pc: u32,
-        address: u32,
-        bytes: u32,
-    ) {
-        let pieces = address / 16..address.saturating_add(bytes).div_ceil(16);
-        for piece in pieces.filter(|piece| self.busy.get(at(*piece)).is_some_and(|busy| *busy > 0)) {
-            let reads = |flight: &&Flight| flight.pieces.contains(&(16 * piece));
-            let found = self
-                .warps
-                .iter()
-                .find_map(|(warp, state)| Some((*warp, state, state.flights.iter().find(reads)?)));
-            let Some((warp, state, flight)) = found else { continue };
-            let reach = if warp == thread.1 / 32 { Reach::Warp } else { Reach::Block };
-            raw_findings.add_reaching(
-                (Class::AsyncMultiply, pc, flight.pc, 1),
-                Severity::Error,
-                reach,
-                || Raw {
-                    class: Class::AsyncMultiply,
-                    severity: Severity::Error,
-                    sentence: format!(
-                        "an operand of wgmma is overwritten before warp {warp} has waited for it"
-                    ),
-                    spots: vec![
-                        Spot {
-                            label: format!("{} of shared address {address:#x}", context.verb(pc, true)),
-                            pc,
-                            thread: Some(thread),
-                        },
-                        Spot {
-                            label: format!("in flight in warp {warp} since this wgmma"),
-                            pc: flight.pc,
-                            thread: None,
-                        },
-                    ],
-                    notes: Vec::new(),
-                    help: Some(format!("{}, then synchronize the threads that write", remedy(state, flight))),
-                    count: 1,
-                },
-            );
-        }
+/// A thread or a copy writes an operand of a multiplication, and is not ordered after a wait of the warp that multiplies.
+pub(crate) fn overwritten(context: &Context, race: &Race, conflict: &Conflict, address: u32) -> Raw {
+    let name = context.shared_name(address).map_or(String::new(), |name| format!(" in `{name}`"));
+    Raw {
+        class: Class::AsyncMultiply,
+        severity: Severity::Error,
+        sentence: format!(
+            "an operand of wgmma{name} is overwritten, and the writer is not ordered after a wait for the multiplication"
+        ),
+        spots: vec![
+            Spot {
+                label: format!("the {}", context.verb(race.access.pc, true)),
+                pc: race.access.pc,
+                thread: Some((race.block, u32::from(race.access.who.0))),
+            },
+            Spot { label: "read by the tensor core from this wgmma on".to_owned(), pc: conflict.other.pc, thread: None },
+        ],
+        notes: vec![format!("the bytes from shared address {address:#x}, for warp {}", conflict.other.who.warp())],
+        help: Some(
+            "execute wgmma.wait_group, then synchronize with what writes: a barrier, or an mbarrier at which the warps \
+             arrive after the wait"
+                .to_owned(),
+        ),
+        count: 1,
     }
 }
 
@@ -253,7 +187,10 @@ fn in_flight(
         let what = if accumulates { "an accumulator" } else { "a register of matrix A" };
         let verb = if reads { "read" } else { "written" };
         let thread = Some((block, issue.warp * 32 + issue.exec.trailing_zeros().min(31)));
-        raw_findings.add((Class::AsyncMultiply, issue.pc, flight.pc, 0), Severity::Error, || Raw {
+        // One finding for all accumulators of a multiplication.
+        let first = accumulators.first().map_or(0, |row| row.1);
+        let key = (Class::AsyncMultiply, first, u32::from(accumulates) | (2 * u32::from(reads)), 0);
+        raw_findings.add(key, Severity::Error, || Raw {
             class: Class::AsyncMultiply,
             severity: Severity::Error,
             sentence: format!("{what} of wgmma is {verb} before the warp has waited for it"),

@@ -100,6 +100,9 @@ impl Stores {
     /// The uninitialized bytes among up to 32 bytes.
     pub(crate) fn missing(&mut self, address: u64, bytes: u32) -> u32 {
         let mut missing = 0;
+        if !self.concerns(address, address.saturating_add(u64::from(bytes))) {
+            return missing;
+        }
         for i in 0..bytes.min(32) {
             let byte = address.saturating_add(u64::from(i));
             if self.concerns(byte, byte.saturating_add(1)) && !self.written(byte) {

@@ -15,6 +15,7 @@ use super::copies::Copies;
 use super::fused;
 use super::history::{Conflict, Touch, Write, stamp};
 use super::mbarrier::Mbarriers;
+use super::multiply;
 use super::raw::{Raw, RawFindings, Reach, Spot};
 use super::shadow::{Cell, Owner, Spill, Stamp, UNKNOWN_SITE};
 use super::site::{Kind, Scope};
@@ -428,7 +429,7 @@ impl SharedRace {
     /// A bulk copy to this offset is complete.
     pub(crate) fn bulk_done(&mut self, offset: u32, copy: &BulkCopy) {
         let who = Who::new(copy.warp, at(copy.lane));
-        for word in at(offset / 4)..at((offset + copy.bytes).div_ceil(4)) {
+        for word in at(offset / 4)..at((offset + copy.extent).div_ceil(4)) {
             let mine = |cell: &Cell| {
                 let pending = cell.writer().filter(|(_, pending)| *pending).map(|(write, _)| write);
                 pending.filter(|write| (write.who, write.pc) == (who, copy.pc.min(UNKNOWN_SITE)))
@@ -454,8 +455,14 @@ impl SharedRace {
     }
 
     /// A lane uses an mbarrier: arriving releases, a successful wait acquires.
-    pub(crate) fn mbarrier(&mut self, order: &mut Order, used: &Mbarrier) {
-        self.mbarriers.used(order, used);
+    pub(crate) fn mbarrier(
+        &mut self,
+        context: &Context,
+        order: (&mut Order, &Fences),
+        block: u32,
+        used: &Mbarrier,
+    ) {
+        self.mbarriers.used(context, order, block, used);
     }
 
     /// An mbarrier instruction is about to write a whole mbarrier; checks initializations.
@@ -485,8 +492,11 @@ impl SharedRace {
         // An asynchronous agent is named by the thread that it acts for.
         let conflict = &Conflict { block: context.issuer(conflict.block, race.block), ..*conflict };
         let kinds = [context.sites.get(race.access.pc).kind, context.sites.get(conflict.other.pc).kind];
+        let multiplies = |pc: u32| matches!(context.program.op(pc), Op::MultiplyAsync(_));
         let class = if kinds.contains(&Kind::Mbarrier) {
             Class::Mbarrier
+        } else if race.wrote && multiplies(conflict.other.pc) {
+            Class::AsyncMultiply
         } else if conflict.pending || kinds.contains(&Kind::Copy) {
             Class::AsyncCopy
         } else {
@@ -516,11 +526,19 @@ impl SharedRace {
             if fused {
                 return fused_product(context, race, conflict);
             }
+            if class == Class::AsyncMultiply {
+                return multiply::overwritten(context, race, conflict, address);
+            }
             let mut raw = describe(context, race, conflict, class, severity, Space::Shared);
             if let Some(name) = context.shared_name(address) {
                 raw.notes.push(format!("the bytes are those of `{name}`, from shared address {address:#x}"));
             }
-            if class == Class::AsyncCopy && explain_bulk(&mut raw, context, race, conflict) {
+            let bulk = class == Class::AsyncCopy && explain_bulk(&mut raw, context, race, conflict);
+            if class != Class::Mbarrier && !conflict.pending {
+                let [earlier, later] = [(conflict.block, conflict.other.who), (race.block, race.access.who)];
+                self.mbarriers.explain(&mut raw, context, earlier, later);
+            }
+            if bulk {
                 return raw;
             }
             if class == Class::AsyncCopy {

@@ -40,6 +40,10 @@ pub(crate) type Key = (Class, u32, u32, u32);
 pub(crate) struct RawFindings {
     entries: Vec<Entry>,
     index: BTreeMap<Key, usize>,
+    /// Gets the findings of the race check if that check runs only because other checks need its information.
+    muted_races: Option<Box<RawFindings>>,
+    /// Whether it drops what is added.
+    drops: bool,
 }
 
 #[derive(Debug)]
@@ -64,6 +68,20 @@ pub(crate) enum Reach {
 }
 
 impl RawFindings {
+    /// A list that drops the findings of the race check.
+    pub(crate) fn without_races() -> RawFindings {
+        let muted = RawFindings { drops: true, ..RawFindings::default() };
+        RawFindings { muted_races: Some(Box::new(muted)), ..RawFindings::default() }
+    }
+
+    /// The list to which the race check adds.
+    pub(crate) fn races(&mut self) -> &mut RawFindings {
+        if self.muted_races.is_none() {
+            return self;
+        }
+        self.muted_races.get_or_insert_default()
+    }
+
     /// Whether there is a finding of a class.
     pub(crate) fn has(&self, class: Class) -> bool {
         self.index.range((class, 0, 0, 0)..=(class, u32::MAX, u32::MAX, u32::MAX)).next().is_some()
@@ -94,6 +112,9 @@ impl RawFindings {
         count: u64,
         describe: impl FnOnce() -> Raw,
     ) {
+        if self.drops {
+            return;
+        }
         if let Some(&i) = self.index.get(&key) {
             let ours = &mut self.entries[i];
             ours.raw.count += count;

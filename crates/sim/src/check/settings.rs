@@ -148,6 +148,15 @@ impl BufferRole {
     }
 }
 
+/// Whether a launch may start before the one before it has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dependent {
+    /// It starts when the one before it has ended.
+    No,
+    /// With programmatic dependent launch.
+    Yes,
+}
+
 /// How a launch is checked.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -163,6 +172,8 @@ pub struct Settings {
     pub memory: u64,
     /// Whether to record which bytes of global memory the launch accesses.
     pub touched: bool,
+    /// Whether to record too which instructions access them, and what may overlap other launches.
+    pub overlap: Option<Dependent>,
 }
 
 impl Default for Settings {
@@ -174,6 +185,7 @@ impl Default for Settings {
             max_findings: 100,
             memory: 4 << 30,
             touched: false,
+            overlap: None,
         }
     }
 }

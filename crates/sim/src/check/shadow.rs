@@ -247,6 +247,11 @@ impl Cell {
         self.read_time <= floor && self.read & LISTED == 0
     }
 
+    /// Whether nothing was recorded.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.write_time | self.write | self.read_time | self.read == 0
+    }
+
     /// Whether anything was ever written.
     pub(crate) fn written(&self) -> bool {
         self.write_time != 0

@@ -20,6 +20,9 @@ pub enum MemoryOp {
     Reduction,
     /// `cp.async`: it reads global memory and writes shared memory.
     AsyncCopy,
+    /// `cp.async.bulk`, also of a tensor, and `st.async`: an asynchronous agent moves the data, past L1. Sectors that it reads
+    /// are `uncached_sectors`, the others are written.
+    Bulk,
     /// `ldmatrix`.
     LoadMatrix,
     /// `stmatrix`.
@@ -51,6 +54,7 @@ impl MemoryOp {
             MemoryOp::Atomic => "atom",
             MemoryOp::Reduction => "red",
             MemoryOp::AsyncCopy => "cp_async",
+            MemoryOp::Bulk => "cp_async_bulk",
             MemoryOp::LoadMatrix => "ldmatrix",
             MemoryOp::StoreMatrix => "stmatrix",
             MemoryOp::LoadTile => "wmma_load",
@@ -139,6 +143,8 @@ pub struct Traffic {
     pub max_depth: u64,
     /// Atomics: like `depth`, but 1 for a request whose lanes ptxas merges into one operation: see [`Hottest`].
     pub serial: u64,
+    /// Bytes in the shared memory of another block of the cluster.
+    pub remote_bytes: u64,
 }
 
 impl Traffic {
@@ -159,6 +165,7 @@ impl Traffic {
         self.depth += other.depth;
         self.max_depth = self.max_depth.max(other.max_depth);
         self.serial += other.serial;
+        self.remote_bytes += other.remote_bytes;
     }
 
     /// The counts of this number of requests like this one.
@@ -182,6 +189,7 @@ impl Traffic {
             depth: self.depth * requests,
             max_depth: self.max_depth,
             serial: self.serial * requests,
+            remote_bytes: self.remote_bytes * requests,
         }
     }
 
@@ -191,7 +199,7 @@ impl Traffic {
     }
 
     /// The counts by name.
-    pub fn fields(&self) -> [(&'static str, u64); 14] {
+    pub fn fields(&self) -> [(&'static str, u64); 15] {
         [
             ("requests", self.requests),
             ("lanes", self.lanes),
@@ -207,6 +215,7 @@ impl Traffic {
             ("depth", self.depth),
             ("max_depth", self.max_depth),
             ("serial", self.serial),
+            ("remote_bytes", self.remote_bytes),
         ]
     }
 }
@@ -244,6 +253,59 @@ impl Barriers {
         self.work += other.work;
         self.longest += other.longest;
         self.idle += other.idle;
+    }
+
+    /// The counts by name.
+    pub fn fields(&self) -> [(&'static str, u64); 6] {
+        [
+            ("arrivals", self.arrivals),
+            ("phases", self.phases),
+            ("warps", self.warps),
+            ("work", self.work),
+            ("longest", self.longest),
+            ("idle", self.idle),
+        ]
+    }
+}
+
+/// Uses of mbarriers. An mbarrier is used by threads, not by warps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mbarriers {
+    /// Threads that initialized one.
+    pub inits: u64,
+    /// Arrivals of threads and of their asynchronous copies.
+    pub arrivals: u64,
+    /// Transactions of bulk copies that completed, each counted at the instruction of its copy.
+    pub transactions: u64,
+    /// Completed phases, each counted at the instruction of the last arrival or copy.
+    pub phases: u64,
+    /// Tests whether a phase is complete, by threads.
+    pub tests: u64,
+    /// Those of them that found it incomplete: in a loop, how often threads poll.
+    pub unfinished: u64,
+}
+
+impl Mbarriers {
+    /// Adds another's counts.
+    pub fn add(&mut self, other: &Mbarriers) {
+        self.inits += other.inits;
+        self.arrivals += other.arrivals;
+        self.transactions += other.transactions;
+        self.phases += other.phases;
+        self.tests += other.tests;
+        self.unfinished += other.unfinished;
+    }
+
+    /// The counts by name.
+    pub fn fields(&self) -> [(&'static str, u64); 6] {
+        [
+            ("inits", self.inits),
+            ("arrivals", self.arrivals),
+            ("transactions", self.transactions),
+            ("phases", self.phases),
+            ("tests", self.tests),
+            ("unfinished", self.unfinished),
+        ]
     }
 }
 
@@ -299,6 +361,8 @@ pub struct Instruction {
     pub memory: BTreeMap<(Space, MemoryOp), Traffic>,
     /// Barrier counts, if it is a barrier.
     pub barriers: Barriers,
+    /// Uses of mbarriers, by it or by the copies that it started.
+    pub mbarriers: Mbarriers,
     /// For shared and for global memory, the least efficient request; `None` if no request was inefficient.
     pub worst: Vec<Sample>,
 }
@@ -318,8 +382,12 @@ pub struct Totals {
     pub tensor: BTreeMap<String, u64>,
     /// Requests to memory by space and operation.
     pub memory: BTreeMap<(Space, MemoryOp), Traffic>,
-    /// Barriers.
+    /// Barriers of blocks.
     pub barriers: Barriers,
+    /// Barriers of clusters; each block counts its own part of a phase.
+    pub cluster_barriers: Barriers,
+    /// Uses of mbarriers.
+    pub mbarriers: Mbarriers,
 }
 
 impl Issued {
@@ -335,7 +403,8 @@ impl Totals {
     /// Adds an instruction.
     pub fn add(&mut self, instruction: &Instruction) {
         let issued = &instruction.issued;
-        if issued.executions == 0 && instruction.memory.is_empty() && instruction.barriers.arrivals == 0 {
+        let used = instruction.barriers.arrivals > 0 || instruction.mbarriers != Mbarriers::default();
+        if issued.executions == 0 && instruction.memory.is_empty() && !used {
             return;
         }
         self.issued.add(issued);
@@ -350,7 +419,12 @@ impl Totals {
         for (key, traffic) in &instruction.memory {
             self.memory.entry(*key).or_default().add(traffic);
         }
-        self.barriers.add(&instruction.barriers);
+        if matches!(instruction.op, Op::ClusterBarrier { .. }) {
+            self.cluster_barriers.add(&instruction.barriers);
+        } else {
+            self.barriers.add(&instruction.barriers);
+        }
+        self.mbarriers.add(&instruction.mbarriers);
     }
 
     /// The sum of the requests to a space by these operations, or by all operations if the list is empty.
@@ -413,16 +487,13 @@ impl Totals {
                 put(format!("{}.{}.conflicts", space.name(), op.name()), traffic.conflicts());
             }
         }
-        let barriers = &self.barriers;
-        for (name, value) in [
-            ("arrivals", barriers.arrivals),
-            ("phases", barriers.phases),
-            ("warps", barriers.warps),
-            ("work", barriers.work),
-            ("longest", barriers.longest),
-            ("idle", barriers.idle),
-        ] {
-            put(format!("barrier.{name}"), value);
+        for (kind, barriers) in [("barrier", &self.barriers), ("cluster_barrier", &self.cluster_barriers)] {
+            for (name, value) in barriers.fields() {
+                put(format!("{kind}.{name}"), value);
+            }
+        }
+        for (name, value) in self.mbarriers.fields() {
+            put(format!("mbarrier.{name}"), value);
         }
         flat
     }
@@ -502,6 +573,8 @@ pub struct Counters {
     pub grid: [u32; 3],
     /// Threads of a block in each direction.
     pub block: [u32; 3],
+    /// Blocks of a cluster in each direction.
+    pub cluster: [u32; 3],
     /// Bytes of static shared memory of a block.
     pub static_shared: u32,
     /// Bytes of dynamic shared memory of a block.
@@ -524,6 +597,11 @@ impl Counters {
         self.block.iter().map(|extent| u64::from(*extent)).product()
     }
 
+    /// Blocks of a cluster.
+    pub fn cluster_size(&self) -> u32 {
+        self.cluster.iter().fold(1, |blocks, extent| blocks.saturating_mul(*extent))
+    }
+
     /// Warps of the blocks that were counted.
     pub fn warps(&self) -> u64 {
         self.blocks * self.block_threads().div_ceil(32)
@@ -541,6 +619,7 @@ impl Counters {
             found.loads += traffic.uncached_sectors;
             match op {
                 MemoryOp::Store | MemoryOp::StoreTile => found.stores += traffic.sectors,
+                MemoryOp::Bulk => found.stores += traffic.sectors - traffic.uncached_sectors,
                 MemoryOp::Atomic => found.atomics += traffic.sectors,
                 MemoryOp::Reduction => found.reductions += traffic.sectors,
                 _ => {}

@@ -23,10 +23,14 @@
 //! | `shared.*.conflicts` | passes beyond the minimum | `l1tex__data_bank_conflicts_pipe_lsu_mem_shared…` |
 //! | `*.ideal_sectors` | sectors that the distinct bytes of each request would fill if contiguous | – |
 //! | `*.uncached_sectors` | sectors loaded past L1 (`.cg`, `.volatile`, …) | – |
+//! | `*.cp_async_bulk.*` | what asynchronous agents move for bulk and tensor copies; a multicast reads global memory once | – |
+//! | `*.remote_bytes` | bytes in the shared memory of other blocks of a cluster | – |
 //! | `*.depth`, `*.max_depth` | lanes at the most contended address of an atomic request: sum and maximum | – |
 //! | `*.serial`, [`Hottest`] | serialized operations at that address, and at the hottest address of the launch | – |
 //! | `*.first_sectors`, [`Compulsory`] | sectors accessed for the first time: an estimate of misses | `lts__t_sectors…`, `dram__sectors…` |
 //! | `barrier.*` | arrivals, phases, and work imbalance between warps | – |
+//! | `cluster_barrier.*` | the same for `barrier.cluster` | – |
+//! | `mbarrier.*` | arrivals, transactions of bulk copies, phases, tests and unsuccessful tests of mbarriers | – |
 //!
 //! The pipes of the table are those of an Ada multiprocessor: half precision runs on the FMA pipe, and warp-uniform
 //! instructions run on the uniform pipe, which PTX does not show.
@@ -43,7 +47,7 @@ mod tally;
 
 pub use counters::{
     Barriers, Branches, Change, Compulsory, Counters, Flat, Flow, Hottest, Instruction, Issued, LineKey,
-    MemoryOp, Sample, SecondLevel, Totals, Traffic, diff,
+    Mbarriers, MemoryOp, Sample, SecondLevel, Totals, Traffic, diff,
 };
 pub use site::multiply_adds;
 
@@ -139,6 +143,7 @@ impl Device {
             kernel: program.name.clone(),
             grid: launch.blocks(),
             block: launch.threads(),
+            cluster: launch.cluster_dims(),
             static_shared: program.static_shared,
             dynamic_shared: launch.dynamic_shared(),
             blocks,
@@ -179,6 +184,7 @@ fn instructions_of(program: &Program, sites: &Sites, sums: &Sums) -> Vec<Instruc
         let opcode = site::opcode(program, at(pc));
         let function = meta.function.and_then(|i| program.callees.get(at(i))).map(|callee| &callee.name);
         let barriers = sums.barriers.get(&pc).copied().unwrap_or_default();
+        let mbarriers = sums.mbarriers.get(&pc).copied().unwrap_or_default();
         let line = line_ends.partition_point(|end| *end < at(meta.span.0)) + 1;
         instructions.push(Instruction {
             pc,
@@ -194,6 +200,7 @@ fn instructions_of(program: &Program, sites: &Sites, sums: &Sums) -> Vec<Instruc
             branches: Branches { taken, not_taken, divergent },
             memory: std::collections::BTreeMap::new(),
             barriers,
+            mbarriers,
             worst: Vec::new(),
         });
     }

@@ -83,17 +83,16 @@ pub(crate) fn opcode(program: &Program, pc: usize) -> String {
 fn memory_op(op: &Op) -> MemoryOp {
     // An instruction for asynchronous copies goes through the same queue as an mbarrier.
     let effects = op.effects();
+    if effects.copies == Copies::Bulk {
+        return MemoryOp::Bulk;
+    }
     let Some(memory) = effects.memory else {
         return match effects.copies {
             Copies::None => MemoryOp::Other,
-            Copies::Start
-            | Copies::Commit
-            | Copies::Wait(_)
-            | Copies::WaitAll
-            | Copies::Arrive
-            | Copies::Bulk
-            | Copies::BulkCommit
-            | Copies::BulkWait => MemoryOp::AsyncCopy,
+            Copies::Start | Copies::Commit | Copies::Wait(_) | Copies::WaitAll | Copies::Arrive => {
+                MemoryOp::AsyncCopy
+            }
+            Copies::Bulk | Copies::BulkCommit | Copies::BulkWait => MemoryOp::Bulk,
         };
     };
     match memory.kind {
@@ -155,7 +154,8 @@ fn flow(op: &Op) -> Flow {
 pub(crate) fn tensor(op: &Op) -> Option<String> {
     if let Op::MultiplyAsync(product) = op {
         let ([m, n, k], [d, a, b]) = (product.shape, product.elements.map(Element::name));
-        return Some(format!("m{m}n{n}k{k}.{d}.{a}.{b}"));
+        let sparse = if product.sparse { "sp." } else { "" };
+        return Some(format!("{sparse}m{m}n{n}k{k}.{d}.{a}.{b}"));
     }
     let Op::Multiply(product) = op else { return None };
     let [m, n, k] = product.shape;
@@ -179,6 +179,7 @@ pub(crate) fn tensor(op: &Op) -> Option<String> {
     if !product.wmma {
         words.extend(operator);
     }
+    words.extend(product.scale.map(|scale| scale.ty.name().to_owned()));
     Some(words.join("."))
 }
 

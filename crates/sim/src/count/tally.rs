@@ -1,7 +1,7 @@
 //! The counter of one block: an observer that adds up events. Counting a stretch of instructions takes two additions, one
 //! at each end; prefix sums over the code are computed at the end of the launch.
 
-use super::counters::{Barriers, Flow, MemoryOp, Sample, Traffic};
+use super::counters::{Barriers, Flow, Mbarriers, MemoryOp, Sample, Traffic};
 use super::heat::Heat;
 use super::memo::{self, Address, Key, Memos, Same};
 use super::pattern::{self, LINE, Lines, SECTOR, Wavefronts};
@@ -9,7 +9,9 @@ use super::reuse::{Touch, Touched};
 use super::site::{Site, Sites};
 use crate::machine::{Access, AccessKind, Row, at};
 use crate::memory::Space;
-use crate::observe::{Arrival, Detail, Guarded, Observer, SharedAccess, Stretch};
+use crate::observe::{
+    Arrival, BulkCopy, Detail, Guarded, Mbarrier, MbarrierAction, Observer, SharedAccess, Stretch,
+};
 use crate::simd::Level;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -90,6 +92,7 @@ pub(crate) struct Sums {
     first: Vec<u32>,
     pub requests: Vec<Requests>,
     pub barriers: BTreeMap<u32, Barriers>,
+    pub mbarriers: BTreeMap<u32, Mbarriers>,
     /// Branches through a table whose lanes diverged.
     pub tables: BTreeMap<u32, u64>,
     pub touched: Touched,
@@ -104,6 +107,7 @@ impl Sums {
             first: vec![END; instructions],
             requests: Vec::new(),
             barriers: BTreeMap::new(),
+            mbarriers: BTreeMap::new(),
             tables: BTreeMap::new(),
             touched: Touched::new(memory),
         }
@@ -171,6 +175,9 @@ impl Sums {
         for (pc, theirs) in &block.barriers {
             self.barriers.entry(*pc).or_default().add(theirs);
         }
+        for (pc, theirs) in &block.mbarriers {
+            self.mbarriers.entry(*pc).or_default().add(theirs);
+        }
         for (pc, count) in &block.tables {
             *self.tables.entry(*pc).or_default() += count;
         }
@@ -184,6 +191,7 @@ impl Sums {
         self.first.fill(END);
         self.requests.clear();
         self.barriers.clear();
+        self.mbarriers.clear();
         self.tables.clear();
         self.touched.clear();
     }
@@ -205,6 +213,8 @@ pub(crate) struct Tally {
     phases: [Phase; BARRIERS],
     /// Each warp's instruction count at its last barrier.
     clocks: [u64; 32],
+    /// The last copy of a multicast, whose blocks are reported in ascending order.
+    multicast: Option<BulkCopy>,
 }
 
 impl Tally {
@@ -218,9 +228,56 @@ impl Tally {
             lines: Lines::default(),
             phases: [Phase::default(); BARRIERS],
             clocks: [0; 32],
+            multicast: None,
         }
     }
+
+    /// Counts what a bulk copy reads or writes of global memory, in pieces of contiguous bytes.
+    fn bulk_global(&mut self, copy: &BulkCopy, pieces: impl Iterator<Item = (u64, u32)>) {
+        let reads = copy.from.0 == Space::Global;
+        let touch = match (reads, copy.reduces) {
+            (true, _) => Touch::Uncached,
+            (false, true) => Touch::Both,
+            (false, false) => Touch::Store,
+        };
+        let Some(place) = self.sums.place(copy.pc, Space::Global) else { return };
+        let Sums { requests, touched, .. } = &mut *self.sums;
+        let Some(Requests { traffic, .. }) = requests.get_mut(place) else { return };
+        traffic.requests += 1;
+        traffic.lanes += 1;
+        for (address, bytes) in pieces.filter(|(_, bytes)| *bytes > 0) {
+            let end = address.saturating_add(u64::from(bytes));
+            traffic.bytes += u64::from(bytes);
+            traffic.ideal_sectors += u64::from(bytes).div_ceil(SECTOR);
+            for line in address / LINE..end.div_ceil(LINE) {
+                // The sectors of the line from the first to the last byte.
+                let first = address.max(line * LINE) % LINE / SECTOR;
+                let last = (end.min((line + 1) * LINE) - 1) % LINE / SECTOR;
+                let sectors = (0xf << first) & (0xf >> (3 - last)) & 0xf;
+                traffic.lines += 1;
+                traffic.sectors += last - first + 1;
+                traffic.uncached_sectors += if reads { last - first + 1 } else { 0 };
+                traffic.first_sectors += touched.touch(line, sectors, touch);
+            }
+        }
+    }
+
+    /// Whether it is a further copy of the multicast before it.
+    fn continues_multicast(&mut self, copy: &BulkCopy) -> bool {
+        let same = |last: &BulkCopy| {
+            (last.warp, last.lane, last.pc, last.from) == (copy.warp, copy.lane, copy.pc, copy.from)
+                && last.to < copy.to
+        };
+        let continues = copy.multicast && self.multicast.as_ref().is_some_and(same);
+        self.multicast = copy.multicast.then_some(*copy);
+        continues
+    }
 }
+
+/// Bytes of one pass through the banks.
+const PASS: u64 = 128;
+/// The bits of an address in the cluster's shared memory that are the block's rank plus one.
+const RANK: u32 = 24;
 
 impl Observer for Tally {
     fn detail(&self) -> Detail {
@@ -337,6 +394,42 @@ impl Observer for Tally {
         }
     }
 
+    fn remote(&mut self, _rank: u32, access: &Access<'_>) {
+        self.access(access);
+        let bytes = u64::from(access.bytes) * u64::from(access.lanes.count_ones());
+        if let Some(requests) = self.sums.requests(access.pc, Space::Shared) {
+            requests.traffic.remote_bytes += bytes;
+        }
+    }
+
+    fn tensor_issued(&mut self, copy: &BulkCopy, rows: &[(u64, u32)]) {
+        if !self.continues_multicast(copy) {
+            self.bulk_global(copy, rows.iter().copied());
+        }
+    }
+
+    fn bulk_issued(&mut self, copy: &BulkCopy) {
+        let continues = self.continues_multicast(copy);
+        let global = [copy.from, copy.to].into_iter().find(|(space, _)| *space == Space::Global);
+        if let (Some((_, address)), false, false) = (global, continues, copy.tensor) {
+            self.bulk_global(copy, std::iter::once((address, copy.bytes)));
+        }
+        let Some(requests) = self.sums.requests(copy.pc, Space::Shared) else { return };
+        let traffic = &mut requests.traffic;
+        traffic.requests += 1;
+        traffic.lanes += 1;
+        // A store of registers has its destination as its source.
+        let read = Some(copy.from).filter(|from| *from != copy.to);
+        for (_, address) in read.into_iter().chain([copy.to]).filter(|(space, _)| *space == Space::Shared) {
+            let (bytes, window) = (u64::from(copy.bytes), address >> RANK);
+            traffic.bytes += bytes;
+            traffic.wavefronts += bytes.div_ceil(PASS);
+            traffic.ideal_wavefronts += bytes.div_ceil(PASS);
+            let own = window == 0 || window == u64::from(copy.rank) + 1;
+            traffic.remote_bytes += if own { 0 } else { bytes };
+        }
+    }
+
     fn arrive(&mut self, arrival: &Arrival) {
         self.sums.barriers.entry(arrival.pc).or_default().arrivals += 1;
         let clock = &mut self.clocks[at(arrival.warp & 31)];
@@ -347,6 +440,26 @@ impl Observer for Tally {
         // Lanes of one warp may arrive separately: the warp has finished its work when the last of them arrives.
         phase.work[at(arrival.warp & 31)] += work;
         phase.last = arrival.pc;
+    }
+
+    fn mbarrier(&mut self, used: &Mbarrier) {
+        let count = self.sums.mbarriers.entry(used.pc).or_default();
+        match used.action {
+            MbarrierAction::Init => count.inits += 1,
+            MbarrierAction::Arrive => count.arrivals += 1,
+            MbarrierAction::Test(complete) => {
+                count.tests += 1;
+                count.unfinished += u64::from(!complete);
+            }
+            MbarrierAction::Track | MbarrierAction::Inval => {}
+        }
+        count.phases += u64::from(used.completes);
+    }
+
+    fn bulk_signaled(&mut self, copy: &BulkCopy, completes: bool) {
+        let count = self.sums.mbarriers.entry(copy.pc).or_default();
+        count.transactions += 1;
+        count.phases += u64::from(completes);
     }
 
     fn barrier(&mut self, _block: u32, id: u32) {

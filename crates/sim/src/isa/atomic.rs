@@ -10,6 +10,8 @@
     reason = "a memory cell is passed as 128 bits and truncated to the width of its type"
 )]
 
+pub(super) mod vector;
+
 use super::memory::space_of;
 use super::{Args, Bound, Definition, Op, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;

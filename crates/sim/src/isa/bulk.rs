@@ -131,6 +131,12 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         (8, 1, 90),
         store
     ),
+    op!(
+        "st.async{.weak}{.shared::cluster}.mbarrier::complete_tx::bytes.type [a], b, [mbar]; .type = .b128",
+        "data-movement-and-conversion-instructions-st-async",
+        (9, 2, 90),
+        store
+    ),
     reduce!(async "; .redOp = .inc .dec; .type = .u32"),
     reduce!(async "; .redOp = .min .max; .type = .u32 .s32"),
     reduce!(async "; .redOp = .and .or .xor; .type = .b32"),
@@ -156,7 +162,7 @@ fn shared(w: &mut Warp<'_, '_>, lane: usize, address: u64, generic: bool) -> Res
 }
 
 /// The bulk group of a lane, for copies that no mbarrier tracks.
-fn describe(w: &Warp<'_, '_>, lane: usize, bytes: u32) -> BulkCopy {
+pub(super) fn describe(w: &Warp<'_, '_>, lane: usize, bytes: u32) -> BulkCopy {
     BulkCopy {
         rank: w.cta.rank,
         warp: w.state.id,
@@ -169,6 +175,8 @@ fn describe(w: &Warp<'_, '_>, lane: usize, bytes: u32) -> BulkCopy {
         group: w.state.bulk_committed[lane],
         reduces: false,
         multicast: false,
+        tensor: false,
+        extent: bytes,
     }
 }
 
@@ -238,7 +246,7 @@ fn copy(spec: &Spec<'_>) -> Result<Bound, Refusal> {
                 }
                 let place = w.probe_bulk(copy.to.0, copy.to.1, bytes, align);
                 place.map_err(|fault| w.fault(lane, fault, AccessKind::Write, bytes))?;
-                w.start_bulk(Bulk { copy, data: None, reduction, moved: false })?;
+                w.start_bulk(Bulk { copy, plan: None, data: None, reduction, moved: false })?;
                 moved += at(bytes);
             }
         }
@@ -284,7 +292,7 @@ fn store(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             place.map_err(|fault| w.fault(lane, fault, AccessKind::Write, bytes))?;
             let data =
                 values.iter().flat_map(|row| row.0[lane].to_le_bytes().into_iter().take(at(ty.bytes())));
-            w.start_bulk(Bulk { copy, data: Some(data.collect()), reduction, moved: false })?;
+            w.start_bulk(Bulk { copy, plan: None, data: Some(data.collect()), reduction, moved: false })?;
         }
         Ok(Flow::Next)
     }))

@@ -12,6 +12,7 @@
 
 mod packed;
 mod registers;
+pub(super) mod small;
 
 use super::float::rounding;
 use super::map::map1;
@@ -170,7 +171,14 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         since: (7, 8, 80),
         bind: bind!(f32_from_bf16),
     },
-    // Exact, so that the rounding the manual's example writes changes nothing.
+    // Exact, so that a rounding changes nothing.
+    Definition {
+        form: "cvt.frnd{.ftz}{.sat}.f32.bf16 d, a; .frnd = .rn .rz .rm .rp",
+        manual: "data-movement-and-conversion-instructions-cvt",
+        unit: Unit::Alu,
+        since: (7, 8, 90),
+        bind: bind!(f32_from_bf16),
+    },
     Definition {
         form: "cvt{.frnd}{.sat}.f64.bf16 d, a; .frnd = .rn .rz .rm .rp",
         manual: "data-movement-and-conversion-instructions-cvt",
@@ -249,6 +257,20 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         unit: Unit::Xu,
         since: (7, 8, 90),
         bind: bind_plain!(bf16_from_f64),
+    },
+    Definition {
+        form: "cvt.frnd.bf16.f32 d, a; .frnd = .rm .rp",
+        manual: "data-movement-and-conversion-instructions-cvt",
+        unit: Unit::Alu,
+        since: (7, 8, 90),
+        bind: bind_plain!(bf16_from_f32),
+    },
+    Definition {
+        form: "cvt.frnd.ftz.bf16.f32 d, a; .frnd = .rn .rz .rm .rp",
+        manual: "data-movement-and-conversion-instructions-cvt",
+        unit: Unit::Alu,
+        since: (7, 8, 90),
+        bind: bind_plain!(bf16_from_f32),
     },
     Definition {
         form: "cvt.frnd2.bf16.f32 d, a; .frnd2 = .rn .rz",
@@ -685,6 +707,11 @@ fn f16_from_bf16(spec: &Spec<'_>) -> Result<Bound, Refusal> {
 fn bf16_from_f16(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let rnd = rounding(spec, "frnd");
     converted::<Portable, u16, u16>(spec, move |a| convert::cvt_bf16_f16(a, rnd))
+}
+
+fn bf16_from_f32(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    let (rnd, ftz) = (rounding(spec, "frnd"), spec.has("ftz"));
+    converted::<Portable, u16, u32>(spec, move |a| convert::cvt_bf16_f32(a, rnd, ftz))
 }
 
 fn bf16_from_f64(spec: &Spec<'_>) -> Result<Bound, Refusal> {

@@ -501,6 +501,10 @@ fn arrive(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(Bound::fallible(slots, move |w, args| {
         let addresses = barriers(w, args, space)?;
         let given = if operand { w.state.regs.w32[at(args.o[1])] } else { Row::splat(1) };
+        for lane in lanes_of(w.exec) {
+            // Bytes in flight arrive before an arrival that belongs to the next phase.
+            w.complete_for(lane, addresses.0[lane], |barrier| barrier.pending == 0 && barrier.expected > 0)?;
+        }
         let old = change(w, &addresses, |lane, barrier| {
             let count = if expecting { 1 } else { given.0[lane] };
             if expecting {
@@ -550,18 +554,22 @@ fn test_wait(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(Bound::fallible(slots, move |w, args| {
         let addresses = barriers(w, args, space)?;
         w.complete_tracked()?;
-        let asked: Vec<u64> = lanes_of(w.exec).map(|lane| w.in_cluster(addresses.0[lane])).collect();
-        w.complete_bulk(|copy| copy.barrier.is_some_and(|barrier| asked.contains(&barrier)))?;
         let phases = w.get_row(ty.width(), args.o[1]);
+        let is_over = |lane: usize, barrier: &Mbarrier| {
+            let asked = if by_parity { phases.0[lane] & 1 } else { phases.0[lane] >> 62 & 1 };
+            barrier.parity != (asked != 0)
+        };
+        for lane in lanes_of(w.exec) {
+            w.complete_for(lane, addresses.0[lane], |barrier| !is_over(lane, barrier))?;
+        }
         let mut complete = 0;
         change(w, &addresses, |lane, barrier| {
-            let asked = if by_parity { phases.0[lane] & 1 } else { phases.0[lane] >> 62 & 1 };
-            let over = barrier.parity != (asked != 0);
+            let over = is_over(lane, barrier);
             complete |= u32::from(over) << lane;
             Ok(MbarrierAction::Test(over))
         })?;
         w.set_pred(args.o[0], complete);
-        Ok(Flow::Next)
+        Ok(if complete == 0 { Flow::Pause } else { Flow::Next })
     }))
 }
 

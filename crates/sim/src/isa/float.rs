@@ -167,14 +167,14 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         bind: bind!(neg_double),
     },
     Definition {
-        form: "min{.ftz}.f32 d, a, b",
+        form: "min{.ftz}.f32 d, a, b{, c}",
         manual: "floating-point-instructions-min",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(extremum_single),
     },
     Definition {
-        form: "min{.ftz}.NaN.f32 d, a, b",
+        form: "min{.ftz}.NaN.f32 d, a, b{, c}",
         manual: "floating-point-instructions-min",
         unit: Unit::Alu,
         since: (7, 0, 80),
@@ -188,6 +188,13 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         bind: bind!(extremum_single),
     },
     Definition {
+        form: "min{.ftz}{.NaN}.abs.f32 d, a, b, c",
+        manual: "floating-point-instructions-min",
+        unit: Unit::Alu,
+        since: (8, 8, 100),
+        bind: bind!(extremum_of_three),
+    },
+    Definition {
         form: "min.f64 d, a, b",
         manual: "floating-point-instructions-min",
         unit: Unit::Fp64,
@@ -195,14 +202,14 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         bind: bind!(extremum_double),
     },
     Definition {
-        form: "max{.ftz}.f32 d, a, b",
+        form: "max{.ftz}.f32 d, a, b{, c}",
         manual: "floating-point-instructions-max",
         unit: Unit::Alu,
         since: (1, 0, 10),
         bind: bind!(extremum_single),
     },
     Definition {
-        form: "max{.ftz}.NaN.f32 d, a, b",
+        form: "max{.ftz}.NaN.f32 d, a, b{, c}",
         manual: "floating-point-instructions-max",
         unit: Unit::Alu,
         since: (7, 0, 80),
@@ -214,6 +221,13 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         unit: Unit::Alu,
         since: (7, 2, 86),
         bind: bind!(extremum_single),
+    },
+    Definition {
+        form: "max{.ftz}{.NaN}.abs.f32 d, a, b, c",
+        manual: "floating-point-instructions-max",
+        unit: Unit::Alu,
+        since: (8, 8, 100),
+        bind: bind!(extremum_of_three),
     },
     Definition {
         form: "max.f64 d, a, b",
@@ -264,7 +278,12 @@ pub(super) fn rounding(spec: &Spec<'_>, class: &str) -> Rounding {
 
 /// Whether the opcode is `min` or `max`.
 pub(super) fn extremum(spec: &Spec<'_>) -> Extremum {
-    if spec.modifiers.form().opcode == "min" { Extremum::Min } else { Extremum::Max }
+    extremum_of(Some(spec.modifiers.form().opcode))
+}
+
+/// The extremum of a name.
+pub(super) fn extremum_of(name: Option<&str>) -> Extremum {
+    if name == Some("min") { Extremum::Min } else { Extremum::Max }
 }
 
 /// An f32 operation with rounding, `.ftz` and `.sat`.
@@ -390,8 +409,27 @@ fn neg_double<I: Simd>(_: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(map1::<I, u64, u64>(compare::neg_f64))
 }
 
+/// The extremum of three sources.
+fn extremum_of_three<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    if spec.sm < 100 {
+        return Err(Refusal::Malformed(format!(
+            "three sources need sm_100; the module's target is sm_{}",
+            spec.sm
+        )));
+    }
+    let (which, ftz, nan) = (extremum(spec), spec.has("ftz"), spec.has("NaN"));
+    let sign = if spec.has("abs") { 0x7fff_ffff } else { u32::MAX };
+    Ok(map3::<I, u32, u32, u32, u32>(move |a, b, c| {
+        let first = compare::minmax_f32(which, a & sign, b & sign, nan, false, ftz);
+        compare::minmax_f32(which, first, c & sign, nan, false, ftz)
+    }))
+}
+
 fn extremum_single<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     use compare::minmax_f32;
+    if spec.operands.len() == 4 {
+        return extremum_of_three::<I>(spec);
+    }
     let (ftz, nan, xorsign) = (spec.has("ftz"), spec.has("NaN"), spec.has("xorsign"));
     Ok(match (extremum(spec), ftz, nan, xorsign) {
         (Extremum::Min, false, false, false) => {

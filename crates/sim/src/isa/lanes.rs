@@ -15,6 +15,7 @@ use super::map::merge;
 use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
 use crate::machine::{Flow, LANES, Row, Type, Wait, Warp, Width, at, lanes_of};
+use crate::num::compare::minmax_f32;
 use crate::stop::{Blame, StopKind};
 
 pub(super) const DEFINITIONS: &[Definition] = &[
@@ -87,6 +88,13 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         unit: Unit::Alu,
         since: (7, 0, 80),
         bind: bind_plain!(redux),
+    },
+    Definition {
+        form: "redux.sync.op{.abs}{.NaN}.f32 dst, src, membermask; .op = .min .max",
+        manual: "parallel-synchronization-and-communication-instructions-redux-sync",
+        unit: Unit::Alu,
+        since: (8, 6, 100),
+        bind: bind_plain!(redux_single),
     },
     Definition {
         form: "activemask.b32 d",
@@ -330,7 +338,24 @@ fn redux(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         (Some("or"), _) => |a, b| a | b,
         _ => |a, b| a ^ b,
     };
-    Ok(Bound::new([Slot::Dst(Width::W32), Slot::Src(Type::U32), Slot::Src(Type::U32)], move |w, args| {
+    Ok(reduced(Type::U32, combine))
+}
+
+/// The smallest or the largest; without `.NaN`, a NaN counts only if all are.
+fn redux_single(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    let (which, nan) = (super::float::extremum_of(spec.get("op")), spec.has("NaN"));
+    let combine = move |a, b| minmax_f32(which, a, b, nan, false, false);
+    Ok(if spec.has("abs") {
+        reduced(Type::F32, move |a, b| combine(a & 0x7fff_ffff, b & 0x7fff_ffff))
+    } else {
+        reduced(Type::F32, combine)
+    })
+}
+
+/// The values of a group, combined in the order of its lanes. A single value is combined with itself.
+fn reduced(ty: Type, combine: impl Fn(u32, u32) -> u32 + Copy + Send + Sync + 'static) -> Bound {
+    let alone = ty == Type::F32;
+    Bound::new([Slot::Dst(Width::W32), Slot::Src(ty), Slot::Src(Type::U32)], move |w, args| {
         let values = w.state.regs.w32[at(args.o[1])];
         together(w, args.o[2], |w, members| {
             let mut out = Row([0; LANES]);
@@ -339,6 +364,7 @@ fn redux(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             while rest != 0 {
                 let group = members.0[at(rest.trailing_zeros())];
                 let result = lanes_of(group).map(|lane| values.0[lane]).reduce(combine).unwrap_or(0);
+                let result = if alone { combine(result, result) } else { result };
                 let same = lanes_of(rest).filter(|&lane| members.0[lane] == group);
                 for lane in same {
                     out.0[lane] = result;
@@ -347,7 +373,7 @@ fn redux(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             }
             merge(&mut w.state.regs.w32[at(args.o[0])], &out, w.exec);
         })
-    }))
+    })
 }
 
 fn activemask(_: &Spec<'_>) -> Result<Bound, Refusal> {

@@ -1,10 +1,14 @@
 //! Transfers of matrices between shared memory and registers: `ldmatrix`, `stmatrix`, `movmatrix`.
 
+mod bytes;
+
 use super::map::merge;
 use super::memory::space_of;
 use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
 use crate::machine::{Flow, LANES, Row, Type, Width, at};
+
+pub(super) use bytes::DEFINITIONS as BYTES;
 
 pub(super) const DEFINITIONS: &[Definition] = &[
     Definition {

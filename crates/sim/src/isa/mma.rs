@@ -1,5 +1,6 @@
 //! `mma`: matrix multiply and accumulate over a warp.
 
+pub(super) mod scaled;
 pub(super) mod sparse;
 
 use super::tile::{

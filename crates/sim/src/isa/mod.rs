@@ -16,6 +16,7 @@ mod copy;
 mod extended;
 mod float;
 mod form;
+pub mod gaps;
 mod half;
 mod int;
 mod lanes;
@@ -27,11 +28,13 @@ mod mma;
 mod moves;
 mod needs;
 pub mod op;
+mod packed;
 #[cfg(test)]
 mod spelling;
 mod stack;
 mod surface;
 mod sync;
+mod tensor;
 mod texture;
 pub(crate) mod tile;
 mod video;
@@ -189,6 +192,8 @@ pub enum Slot {
     DstVecPair(Vec<Width>),
     /// `[handle, {x, y}]`: the handle of a texture or surface, and coordinates of these types; `[handle]` if there are none.
     Image(Vec<Type>),
+    /// `[map, {x, y}]`: the address of a tensor map, and coordinates of these types.
+    Tensor(Vec<Type>),
     /// `[base+offset]`.
     Address,
     /// A label of the same function.
@@ -373,21 +378,28 @@ const FAMILIES: &[(&str, &[Definition])] = &[
     ("half", half::DEFINITIONS),
     ("math", math::DEFINITIONS),
     ("compare", compare::DEFINITIONS),
+    ("packed", packed::DEFINITIONS),
     ("convert", convert::DEFINITIONS),
+    ("small", convert::small::DEFINITIONS),
     ("moves", moves::DEFINITIONS),
     ("memory", memory::DEFINITIONS),
     ("cluster", cluster::DEFINITIONS),
     ("cache", cache::DEFINITIONS),
     ("atomic", atomic::DEFINITIONS),
+    ("atomic", atomic::vector::DEFINITIONS),
     ("copy", copy::DEFINITIONS),
     ("bulk", bulk::DEFINITIONS),
+    ("tensor", tensor::DEFINITIONS),
     ("texture", texture::DEFINITIONS),
     ("surface", surface::DEFINITIONS),
     ("matrix", matrix::DEFINITIONS),
+    ("matrix", matrix::BYTES),
     ("mma", mma::DEFINITIONS),
+    ("scaled", mma::scaled::DEFINITIONS),
     ("sparse", mma::sparse::DEFINITIONS),
     ("wmma", wmma::DEFINITIONS),
     ("wgmma", wgmma::DEFINITIONS),
+    ("wgmma", wgmma::sparse::DEFINITIONS),
     ("lanes", lanes::DEFINITIONS),
     ("sync", sync::DEFINITIONS),
     ("control", control::DEFINITIONS),

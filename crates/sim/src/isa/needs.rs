@@ -15,8 +15,8 @@ pub struct Needs {
     pub sm: u32,
     /// Whether it is an architecture-specific feature, so that the target must be one like `sm_90a`.
     pub specific: bool,
-    /// Whether no other architecture has it.
-    pub only: bool,
+    /// The first later architecture that does not have it.
+    pub until: Option<u32>,
 }
 
 /// A rule: instructions of these opcodes (any, if the list is empty) with all these modifiers have these requirements.
@@ -44,6 +44,10 @@ const RULES: &[Rule] = &[
     (&[], &["L1::evict_last"], (7, 4, 70)),
     (&[], &["L1::no_allocate"], (7, 4, 70)),
     (&["ld", "ldu", "st", "mov"], &["b128"], (8, 3, 70)),
+    (&["ld", "st"], &["v4", "b64"], (8, 8, 100)),
+    (&["ld", "st"], &["v4", "u64"], (8, 8, 100)),
+    (&["ld", "st"], &["v4", "s64"], (8, 8, 100)),
+    (&["ld", "st"], &["v4", "f64"], (8, 8, 100)),
     (&["cvta", "isspacep"], &["param"], (7, 7, 70)),
     (&["cvta", "isspacep"], &["param::entry"], (8, 3, 70)),
     (&["ld", "st"], &["param::entry"], (8, 3, 10)),
@@ -70,8 +74,24 @@ const RULES: &[Rule] = &[
 /// Opcodes that only architecture-specific targets support.
 const SPECIFIC: &[&str] = &["setmaxnreg", "wgmma"];
 
-/// Opcodes of one architecture, which later ones do not have.
-const ONLY: &[&str] = &["wgmma"];
+/// Spellings that only architecture-specific targets support: an opcode with all these modifiers.
+const SPECIFIC_FORMS: &[(&str, &[&str])] = &[
+    ("mma", &["kind::f8f6f4"]),
+    ("mma", &["block_scale"]),
+    ("cvt", &["e3m2x2"]),
+    ("cvt", &["e2m3x2"]),
+    ("cvt", &["e2m1x2"]),
+    ("cvt", &["ue8m0x2"]),
+    ("cvt", &["bf16x2", "e4m3x2"]),
+    ("cvt", &["bf16x2", "e5m2x2"]),
+    ("ldmatrix", &["m8n16"]),
+    ("ldmatrix", &["m16n16"]),
+    ("stmatrix", &["m16n8"]),
+    ("redux", &["f32"]),
+];
+
+/// Spellings that later architectures do not have, from the second number on.
+const UNTIL: &[(&str, &[&str], u32)] = &[("wgmma", &[], 91), ("redux", &["f32"], 110)];
 
 /// The module requirements of an instruction with this form index and these modifiers.
 pub fn needs(entry: usize, modifiers: &Modifiers<'_>) -> Needs {
@@ -81,11 +101,15 @@ pub fn needs(entry: usize, modifiers: &Modifiers<'_>) -> Needs {
         version: (u32::from(major), u32::from(minor)),
         sm,
         specific: SPECIFIC.contains(&form.opcode),
-        only: ONLY.contains(&form.opcode),
+        until: None,
     };
+    let has = |with: &[&str]| with.iter().all(|wanted| modifiers.values().any(|given| given == *wanted));
+    needs.specific |= SPECIFIC_FORMS.iter().any(|(opcode, with)| *opcode == form.opcode && has(with));
+    let until = UNTIL.iter().find(|(opcode, with, _)| *opcode == form.opcode && has(with));
+    needs.until = until.map(|(_, _, sm)| *sm);
     for (opcodes, with, (major, minor, sm)) in RULES {
         let applies = opcodes.is_empty() || opcodes.contains(&form.opcode);
-        if applies && with.iter().all(|wanted| modifiers.values().any(|given| given == *wanted)) {
+        if applies && has(with) {
             needs.version = needs.version.max((u32::from(*major), u32::from(*minor)));
             needs.sm = needs.sm.max(*sm);
         }

@@ -73,6 +73,17 @@ fn shapes(text: &str, position: usize, spelling: &[&str]) -> Vec<Shape> {
     let pair = || Shape::Pair(Box::new((Shape::Register(32), Shape::Register(1))));
     let words = |count: usize| Shape::Vector(vec![Shape::Register(32); count]);
     match text {
+        "[tensorMap, tensorCoords]" => vec![Shape::Image(vec![words(tensor_rank(spelling))])],
+        "im2colOffsets" => vec![Shape::Vector(vec![Shape::Register(16); tensor_rank(spelling) - 2])],
+        "ctaMask" => vec![Shape::Register(16)],
+        "ord" => vec![Shape::Integer(0)],
+        "new_val"
+            if ["elemtype", "interleave_layout", "swizzle_mode", "fill_mode"]
+                .iter()
+                .any(|f| spelling.contains(f)) =>
+        {
+            vec![Shape::Integer(0)]
+        }
         _ if text.starts_with('[') && text.contains(',') => {
             vec![Shape::Image(vec![words(coordinates(spelling, true))])]
         }
@@ -89,9 +100,11 @@ fn shapes(text: &str, position: usize, spelling: &[&str]) -> Vec<Shape> {
         "immLut" | "N" | "imm-reg-count" => vec![Shape::Integer(24)],
         // The sparsity selector.
         "f" if position == 5 => vec![Shape::Integer(0)],
+        "sp-sel" => vec![Shape::Integer(0)],
         "a" if spelling.contains(&"mma_async") => vec![Shape::Register(64), words(4)],
         "scale-d" => vec![Shape::Register(1), Shape::Integer(1)],
         "imm-scale-a" | "imm-scale-b" | "imm-trans-a" | "imm-trans-b" => vec![Shape::Integer(1)],
+        "ids-a" | "ids-b" => vec![Shape::Vector(vec![Shape::Integer(0); 2])],
         "immAlign" => vec![Shape::Integer(16)],
         "cache-policy" => vec![Shape::Register(64)],
         "cp-size" => [4, 8, 16].map(Shape::Integer).to_vec(),
@@ -99,6 +112,11 @@ fn shapes(text: &str, position: usize, spelling: &[&str]) -> Vec<Shape> {
         // Any source may be an immediate instead.
         _ => vec![plain],
     }
+}
+
+/// Coordinates of a tensor.
+fn tensor_rank(spelling: &[&str]) -> usize {
+    (1..=5).find(|rank| spelling.contains(&format!("{rank}d").as_str())).unwrap_or(0)
 }
 
 /// Coordinates of a texture or surface, with the layer and the padding or without.
@@ -134,7 +152,7 @@ fn lists(form: &Form, spelling: &[&str]) -> Vec<Vec<Shape>> {
     }
     // `wgmma` transposes A only if it is in shared memory.
     if form.text.contains("imm-trans-a") {
-        lists.retain(|list| matches!(list.get(1), Some(Shape::Vector(_))) == (list.len() == 7));
+        lists.retain(|list| matches!(list.get(1), Some(Shape::Vector(_))) == (list.len() % 2 == 1));
     }
     lists
 }
@@ -143,7 +161,7 @@ fn lists(form: &Form, spelling: &[&str]) -> Vec<Vec<Shape>> {
 fn fits(bound: &Bound, written: &[Shape]) -> bool {
     bound.slots.len() == written.len()
         && bound.slots.iter().zip(written).all(|(slot, shape)| match (slot, shape) {
-            (Slot::Static, _) | (Slot::Image(_), Shape::Image(_)) => true,
+            (Slot::Static, _) | (Slot::Image(_) | Slot::Tensor(_), Shape::Image(_)) => true,
             (Slot::Image(types), Shape::Address) => types.is_empty(),
             (Slot::Address, shape) | (_, shape @ Shape::Address) => {
                 *slot == Slot::Address && *shape == Shape::Address
@@ -171,12 +189,15 @@ fn every_spelling_binds() {
     for entry in table().iter().filter(|entry| !BUILT_BY_DECODING.contains(&entry.form.opcode)) {
         for spelling in entry.form.spellings() {
             for written in lists(&entry.form, &spelling) {
+                // The third source of `min` and `max` is later than their forms.
+                let third = matches!(entry.form.opcode, "min" | "max") && written.len() == 4;
+                let first = if third { 100 } else { 0 };
                 for level in Level::ALL {
                     let modifiers = entry.form.matches(&spelling).expect("a form matches its own spelling");
                     let spec = Spec {
                         modifiers,
                         operands: written.clone(),
-                        sm: entry.definition.since.2,
+                        sm: entry.definition.since.2.max(first),
                         used: u32::MAX,
                     };
                     let line = dotted(&entry.form, &spelling);

@@ -56,6 +56,12 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         reduce
     ),
     op!(
+        "sured.b.op.geom.ctype{.clamp} [a, b], c; .op = .min .max; .geom = .1d .2d .3d; .ctype = .u64 .s64; .clamp = .trap .clamp .zero",
+        "sured",
+        (8, 1, 50),
+        reduce
+    ),
+    op!(
         "sured.b.op.geom.b32{.clamp} [a, b], c; .op = .and .or; .geom = .1d .2d .3d; .clamp = .trap .clamp .zero",
         "sured",
         (2, 0, 20),

@@ -11,8 +11,7 @@
 use super::lanes::together;
 use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
-use crate::machine::{BarrierReduction, Flow, Row, Type, Warp, Width, at, lanes_of};
-use crate::stop::{Blame, StopKind};
+use crate::machine::{BarrierReduction, Flow, Row, Type, Wait, Warp, Width, at, lanes_of};
 
 /// An entry of this family.
 macro_rules! op {
@@ -73,6 +72,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     ),
     fence_op!("membar.level; .level = .cta .gl .sys", (1, 4, 10)),
     fence_op!("membar.proxy.alias", (7, 5, 60)),
+    fence_op!("membar.proxy.async", (8, 0, 90)),
     fence_op!("fence{.sem}.scope; .sem = .sc .acq_rel; .scope = .cta .gpu .sys", (6, 0, 70)),
     fence_op!("fence{.sem}.cluster; .sem = .sc .acq_rel .acquire .release", (7, 8, 90)),
     fence_op!("fence.sem.scope; .sem = .acquire .release; .scope = .cta .gpu .sys", (8, 0, 70)),
@@ -88,7 +88,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         "griddepcontrol.action; .action = .launch_dependents .wait",
         "parallel-synchronization-and-communication-instructions-griddepcontrol",
         (7, 8, 90),
-        nothing
+        grid_dependency
     ),
     op!(
         Control,
@@ -106,32 +106,40 @@ fn fence(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     Ok(if wide { bound.communicating() } else { bound })
 }
 
-fn nothing(_: &Spec<'_>) -> Result<Bound, Refusal> {
-    Ok(Bound::new([], |_, _| Flow::Next))
+/// Waits for the grids that this one depends on, or lets those that depend on it start. Those before it have ended here; their stores
+/// are hidden until the block waits (`memory/earlier.rs`). A launch without prerequisites waits for nothing.
+fn grid_dependency(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    if spec.get("action") == Some("wait") {
+        return Ok(Bound::new([], |w, _| {
+            w.cta.dependency.wait();
+            let waits = w.global.awaits();
+            w.state.subwarp.wait = if waits { Wait::Grids } else { Wait::None };
+            if waits { Flow::Wait } else { Flow::Next }
+        }));
+    }
+    Ok(Bound::new([], |w, _| {
+        w.cta.dependency.triggered = true;
+        Flow::Next
+    }))
 }
 
-/// Registers of a multiprocessor.
-const REGISTERS: u32 = 65_536;
-
-/// Registers here are not limited. But a warp that asks for more than the multiprocessor has left waits forever, and that
-/// stops the launch: the requests of all warps of the block so far are counted.
+/// Registers here are not limited. But a warp that asks for more than the other warps of its block leave waits until they release
+/// some; a warp that has not asked yet counts as none.
 fn set_registers(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let wanted = spec.integer(0).and_then(|count| u32::try_from(count).ok());
     let Some(count) = wanted.filter(|count| (24..=256).contains(count) && count.is_multiple_of(8)) else {
         return Err(Refusal::Malformed("the register count must be a multiple of 8 from 24 to 256".into()));
     };
+    let grows = spec.get("action") == Some("inc");
     Ok(Bound::fallible([Slot::Static], move |w, _| {
         if !w.gather_warp() {
             return Ok(Flow::Wait);
         }
-        w.cta.registers[at(w.state.id & 31)] = count;
-        let all: u32 = w.cta.registers.iter().map(|count| 32 * count).sum();
-        if all > REGISTERS {
-            let sentence = format!(
-                "setmaxnreg asks for {count} registers, and waits forever: the warps of the block need {all}, and a multiprocessor has {REGISTERS}"
-            );
-            return Err(w.halt(Blame::Kernel, StopKind::Deadlock, sentence));
+        if grows && !w.has_registers(count) {
+            w.state.subwarp.wait = Wait::Registers(count);
+            return Ok(Flow::Wait);
         }
+        w.take_registers(count);
         Ok(Flow::Next)
     }))
 }

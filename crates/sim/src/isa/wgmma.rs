@@ -47,6 +47,8 @@ macro_rules! shapes {
     };
 }
 
+pub(super) mod sparse;
+
 macro_rules! op {
     ($form:expr, $bind:expr) => {
         Definition {
@@ -176,11 +178,12 @@ fn wait(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let left = spec.integer(0).and_then(|left| u64::try_from(left).ok());
     let left = left.ok_or_else(|| Refusal::Malformed("the number of groups must be a constant".into()))?;
     Ok(Bound::fallible([Slot::Static], move |w, _| {
+        let waited = w.state.subwarp.wait;
         if !w.gather_warp() {
             return Ok(Flow::Wait);
         }
         member(w)?;
-        w.wait_multiplies(left)
+        w.wait_multiplies(left, waited)
     }))
 }
 
@@ -217,7 +220,7 @@ impl Descriptor {
         address ^ ((address >> 7).wrapping_sub(self.base) & mask) << 4
     }
 
-    /// Piece 0 or 1 of row `r` of a K-major operand.
+    /// Piece `piece` of row `r` of a K-major operand.
     fn by_row(&self, r: u32, piece: u32) -> u32 {
         let (near, along) = if self.bits == 0 { (16, self.leading) } else { (16 << self.bits, 16) };
         self.swizzled(self.start + near * (r % 8) + self.stride * (r / 8) + along * piece)
@@ -233,9 +236,11 @@ impl Descriptor {
         self.swizzled(self.start + column + 16 * (piece % across) + self.leading * (piece / across))
     }
 
-    /// The addresses of all pieces of rows `from` to `to`.
-    fn pieces(&self, transposed: bool, from: u32, to: u32) -> impl Iterator<Item = u32> + '_ {
-        let (outer, inner) = if transposed { (0..16, from / 8..to / 8) } else { (from..to, 0..2) };
+    /// The addresses of all pieces of rows `from` to `to`, of 32 bytes or of 64.
+    fn pieces(&self, transposed: bool, long: bool, from: u32, to: u32) -> impl Iterator<Item = u32> + '_ {
+        let times = if long { 2 } else { 1 };
+        let (outer, inner) =
+            if transposed { (0..16 * times, from / 8..to / 8) } else { (from..to, 0..2 * times) };
         outer.flat_map(move |x| {
             inner.clone().map(move |y| if transposed { self.by_column(x, y) } else { self.by_row(x, y) })
         })
@@ -256,6 +261,8 @@ struct Form {
     negated: (bool, bool),
     /// `scale-d`, if it is a constant.
     accumulate: Option<bool>,
+    /// A is sparse: metadata and its selector are behind the descriptor of B.
+    sparse: bool,
 }
 
 impl Form {
@@ -273,7 +280,9 @@ impl Form {
             ))),
         };
         let transposing = wide.then_some(if registers { 1 } else { 2 });
-        let expected = if float { 6 } else { 4 } + transposing.unwrap_or(0);
+        let sparse = spec.has("sp");
+        let more = if sparse { 2 } else { 0 };
+        let expected = if float { 6 } else { 4 } + transposing.unwrap_or(0) + more;
         if spec.operands.len() != expected {
             let found = spec.operands.len();
             return Err(Refusal::Malformed(format!("expected {expected} operands, found {found}")));
@@ -284,17 +293,18 @@ impl Form {
             registers,
             transposed: (false, false),
             negated: (false, false),
-            accumulate: spec.integer(3).map(|value| value != 0),
+            accumulate: spec.integer(3 + more).map(|value| value != 0),
+            sparse,
         };
         if float {
-            form.negated.0 = constant(4, "imm-scale-a", [1, -1])? == -1;
-            form.negated.1 = constant(5, "imm-scale-b", [1, -1])? == -1;
+            form.negated.0 = constant(4 + more, "imm-scale-a", [1, -1])? == -1;
+            form.negated.1 = constant(5 + more, "imm-scale-b", [1, -1])? == -1;
         }
         match transposing {
-            Some(1) => form.transposed.1 = constant(6, "imm-trans-b", [0, 1])? == 1,
+            Some(1) => form.transposed.1 = constant(6 + more, "imm-trans-b", [0, 1])? == 1,
             Some(_) => {
-                form.transposed.0 = constant(6, "imm-trans-a", [0, 1])? == 1;
-                form.transposed.1 = constant(7, "imm-trans-b", [0, 1])? == 1;
+                form.transposed.0 = constant(6 + more, "imm-trans-a", [0, 1])? == 1;
+                form.transposed.1 = constant(7 + more, "imm-trans-b", [0, 1])? == 1;
             }
             None => {}
         }
@@ -306,19 +316,26 @@ impl Form {
         self.n / if self.packed { 4 } else { 2 }
     }
 
+    /// The position of the descriptor of B among the rows.
+    fn b_index(&self) -> usize {
+        self.accumulators() + if self.registers { 4 } else { 1 }
+    }
+
     fn slots(&self, spec: &Spec<'_>) -> Vec<Slot> {
         let a = if self.registers { Slot::SrcVec(vec![Type::B32; 4]) } else { Slot::Src(Type::B64) };
         let scale = if self.accumulate.is_some() { Slot::Static } else { Slot::Src(Type::Pred) };
-        let mut slots =
-            vec![Slot::UpdateVec(vec![Width::W32; self.accumulators()]), a, Slot::Src(Type::B64), scale];
+        let mut slots = vec![Slot::UpdateVec(vec![Width::W32; self.accumulators()]), a, Slot::Src(Type::B64)];
+        if self.sparse {
+            slots.extend([Slot::Src(Type::B32), Slot::Static]);
+        }
+        slots.push(scale);
         slots.resize(spec.operands.len(), Slot::Static);
         slots
     }
 
     /// The descriptors and `scale-d`, which all lanes must agree on.
     fn read(&self, w: &mut Warp<'_, '_>, args: &Args) -> Result<(Option<u64>, u64, bool), Flow> {
-        let d = self.accumulators();
-        let b = d + if self.registers { 4 } else { 1 };
+        let (d, b) = (self.accumulators(), self.b_index());
         let uniform = |w: &Warp<'_, '_>, index: usize| {
             let row = &w.state.regs.w64[at(args.all[index])];
             (row.0 == [row.0[0]; 32]).then_some(row.0[0])
@@ -326,7 +343,7 @@ impl Form {
         let a = if self.registers { Some(None) } else { uniform(w, d).map(Some) };
         let accumulate = match self.accumulate {
             Some(constant) => Some(constant),
-            None => match w.pred_arg(args, b + 1) {
+            None => match w.pred_arg(args, b + 1 + usize::from(self.sparse)) {
                 0 => Some(false),
                 u32::MAX => Some(true),
                 _ => None,
@@ -360,12 +377,12 @@ impl Form {
         let mut pieces = Vec::new();
         let a = a.map(Descriptor::of);
         let operands = [
-            ("A", a, self.transposed.0, first..first + 16),
-            ("B", Some(Descriptor::of(b)), self.transposed.1, 0..n),
+            ("A", a, self.transposed.0, false, first..first + 16),
+            ("B", Some(Descriptor::of(b)), self.transposed.1, self.sparse, 0..n),
         ];
-        for (name, descriptor, transposed, rows) in operands {
+        for (name, descriptor, transposed, long, rows) in operands {
             let Some(descriptor) = descriptor else { continue };
-            for address in descriptor.pieces(transposed, rows.start, rows.end) {
+            for address in descriptor.pieces(transposed, long, rows.start, rows.end) {
                 if address.saturating_add(16) > size {
                     let sentence = format!(
                         "the descriptor of {name} reads 16 bytes at shared address {address:#x}; the block has {size} bytes of shared memory"
@@ -405,9 +422,9 @@ fn rows<T: Code, const R: usize, const K: usize>(
         return out;
     }
     for (r, row) in out.iter_mut().enumerate() {
-        for (p, half) in row.chunks_exact_mut(K / 2).enumerate() {
+        for (p, elements) in row.chunks_exact_mut(4 * T::PER).enumerate() {
             let words = piece(w, descriptor.by_row(first + narrow(r), narrow(p)));
-            for (word, out) in words.into_iter().zip(half.chunks_exact_mut(T::PER)) {
+            for (word, out) in words.into_iter().zip(elements.chunks_exact_mut(T::PER)) {
                 T::spread(word, out);
             }
         }
@@ -557,11 +574,11 @@ mod tests {
         ] {
             let mut seen = std::collections::BTreeSet::new();
             let (leading, stride) = by_row;
-            seen.extend(descriptor(0, leading, stride, 0, swizzle).pieces(false, 0, 64));
+            seen.extend(descriptor(0, leading, stride, 0, swizzle).pieces(false, false, 0, 64));
             assert_eq!(seen.len(), 128, "swizzle {swizzle} by row");
             let mut seen = std::collections::BTreeSet::new();
             let (leading, stride) = if swizzle == 0 { (by_column.1, by_column.0) } else { by_column };
-            seen.extend(descriptor(0, leading, stride, 0, swizzle).pieces(true, 0, 64));
+            seen.extend(descriptor(0, leading, stride, 0, swizzle).pieces(true, false, 0, 64));
             assert_eq!(seen.len(), 128, "swizzle {swizzle} by column");
         }
     }

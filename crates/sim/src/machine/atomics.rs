@@ -35,7 +35,9 @@ impl Warp<'_, '_> {
             for lane in lanes_of(lanes) {
                 let address = addresses.0[lane];
                 let result = self.check(space, address, bytes, true).and_then(|()| {
+                    self.global.set_current(true);
                     let before = self.read_lane(space, lane, address, bytes)?;
+                    self.global.set_current(false);
                     old.0[lane] = before;
                     let after = f(lane, before);
                     unchanged |= u32::from(after == before) << lane;

@@ -4,7 +4,7 @@ use super::footprint::{self, Allowance};
 use super::turns::Turns;
 use super::warp::Turn;
 use super::{Grid, Row, Wait, Warp, WarpState, at};
-use crate::memory::{Global, SharedMemory};
+use crate::memory::{Global, Heap, SharedMemory};
 use crate::observe::{Arrival, Detail, Observer};
 use crate::program::SpecialKind;
 use crate::stop::{Blame, Stop, StopKind};
@@ -24,8 +24,10 @@ pub struct Cta {
     pub barriers: [Barrier; 17],
     /// Threads that have not exited.
     pub live: u32,
-    /// Registers of a thread that each warp has asked for with `setmaxnreg`; 0 if it has not.
+    /// Registers of a thread that each warp has with `setmaxnreg`; 0 if it has not asked.
     pub(crate) registers: [u32; 32],
+    /// How the block has used `griddepcontrol`.
+    pub(crate) dependency: GridDependency,
     /// What `printf` printed.
     pub output: Vec<u8>,
     /// Set while the launch looks for infinite loops; records whether anything changed that another thread could notice,
@@ -43,6 +45,32 @@ pub struct Cta {
     pub(super) stops: Stops,
     /// Bulk copies in flight; those of the cluster are in its first block.
     pub(super) bulk: Vec<super::bulk::Bulk>,
+    /// The waits of its warpgroups for `wgmma`.
+    pub(super) warpgroups: Vec<super::Warpgroup>,
+}
+
+/// How a launch, or a block of it, has used `griddepcontrol`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GridDependency {
+    /// It has let the launches that depend on it start, before it ended.
+    pub triggered: bool,
+    /// It has waited for the launches that it depends on.
+    pub waited: bool,
+    /// A block has waited before it let others start: they start after the launches that this one depends on.
+    pub waited_first: bool,
+}
+
+impl GridDependency {
+    pub(crate) fn wait(&mut self) {
+        self.waited = true;
+        self.waited_first |= !self.triggered;
+    }
+
+    pub(crate) fn merge(&mut self, other: GridDependency) {
+        self.triggered |= other.triggered;
+        self.waited |= other.waited;
+        self.waited_first |= other.waited_first;
+    }
 }
 
 /// Where the warps of a block stop before they execute an instruction, if the run has an observer.
@@ -287,6 +315,10 @@ impl Warp<'_, '_> {
 }
 
 /// A cluster of blocks that is running; almost always one block.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is about one kind of waiting, and they occur together"
+)]
 pub(super) struct BlockRun {
     /// The number of the cluster.
     pub(super) number: u32,
@@ -301,6 +333,10 @@ pub(super) struct BlockRun {
     pub(super) idle: bool,
     /// Whether it is at its breakpoint and waits for release.
     pub(super) paused: bool,
+    /// Whether the grids that this one depends on have ended, as far as its threads can observe.
+    released: bool,
+    /// Whether its warps only poll mbarriers, or wait.
+    pub(super) polling: bool,
     /// Bytes that each warp holds in addition to its registers, and their sum.
     held: (Vec<u64>, u64),
 }
@@ -310,6 +346,31 @@ const LONGEST_TURN: u64 = 65_536;
 
 /// Instructions per turn of a warp in a short turn of its block, at least.
 const SHORTEST_TURN: u64 = 64;
+
+/// Counts the rounds in which warps only poll mbarriers.
+#[derive(Default)]
+pub(super) struct Polling {
+    rounds: u32,
+    /// How often in a row there were many such rounds.
+    repeats: u32,
+}
+
+impl Polling {
+    /// Whether the warps have polled for so long that only copies in flight can end it.
+    pub(super) fn round(&mut self, polls: bool) -> bool {
+        if !polls {
+            *self = Polling::default();
+            return false;
+        }
+        self.rounds += 1;
+        if self.rounds < 256 {
+            return false;
+        }
+        self.rounds = 0;
+        self.repeats += 1;
+        true
+    }
+}
 
 /// Memory of a finished block that the next one reuses: a grid of short blocks would otherwise spend much of its time on
 /// allocating register files.
@@ -345,6 +406,7 @@ impl BlockRun {
                 barriers: [Barrier::default(); 17],
                 live: threads,
                 registers: [0; 32],
+                dependency: GridDependency::default(),
                 output: Vec::new(),
                 probed: false,
                 changed: false,
@@ -354,6 +416,7 @@ impl BlockRun {
                 completions: 0,
                 stops: Stops::Nowhere,
                 bulk: Vec::new(),
+                warpgroups: vec![super::Warpgroup::default(); at(count.div_ceil(4))],
             });
         }
         let mut warps = spare.warps;
@@ -375,6 +438,8 @@ impl BlockRun {
             instructions: 0,
             idle: false,
             paused: false,
+            released: false,
+            polling: false,
             held: (held, all),
         }
     }
@@ -467,6 +532,31 @@ impl BlockRun {
         Some(stop)
     }
 
+    /// The memory itself, as its blocks see it.
+    pub(super) fn direct<'a>(&self, heap: &'a mut Heap) -> Global<'a> {
+        heap.dependence.waited = self.released;
+        Global::Direct(heap)
+    }
+
+    /// Whether threads wait for the grids that this one depends on.
+    pub(super) fn awaits_grids(&self) -> bool {
+        let waits = |warp: &WarpState| {
+            warp.parked
+                .iter()
+                .chain([&warp.subwarp])
+                .any(|subwarp| subwarp.wait == Wait::Grids && subwarp.mask != 0)
+        };
+        !self.released && self.warps.iter().any(waits)
+    }
+
+    /// How it has used `griddepcontrol`.
+    pub(super) fn dependency(&self) -> GridDependency {
+        self.ctas.iter().fold(GridDependency::default(), |mut all, cta| {
+            all.merge(cta.dependency);
+            all
+        })
+    }
+
     /// The block's output, and its memory for the next block.
     pub(super) fn end(self) -> (Vec<u8>, Spare) {
         let (mut output, mut shared) = (Vec::new(), Vec::new());
@@ -492,8 +582,9 @@ impl BlockRun {
         let short = allowance.turn < LONGEST_TURN;
         let share = if short { (allowance.turn / warps).max(SHORTEST_TURN) } else { LONGEST_TURN };
         let heard = watch.as_deref().is_some_and(|watch| watch.detail() == Detail::Instructions);
+        let mut polling = Polling::default();
         loop {
-            let (mut moved, mut expired) = (false, false);
+            let (mut moved, mut expired, mut polls) = (false, false, true);
             for i in self.order.clone() {
                 if self.done[i] {
                     continue;
@@ -508,12 +599,14 @@ impl BlockRun {
                     Ok((turn, any)) => {
                         moved |= any;
                         expired |= turn == Turn::Expired;
+                        polls &= turn == Turn::Paused || !any;
                     }
                     Err(stop) => return Progress::Stopped(stop),
                 }
             }
             // A warp may be polling mbarriers in a loop that only copies in flight can end.
-            if expired
+            let polled = polling.round(polls);
+            if (polled || expired)
                 && let Some(stop) = self.complete_tracked(
                     grid,
                     global,
@@ -525,10 +618,17 @@ impl BlockRun {
             if self.done.iter().all(|done| *done) {
                 return Progress::Done;
             }
+            // The grids before this one end as late as possible: when no thread can continue without them, or one may wait for that.
+            if (expired || !moved) && self.awaits_grids() {
+                self.released = true;
+                global.waited();
+                moved = true;
+            }
             if !moved {
                 return Progress::Stopped(Box::new(self.deadlock(grid)));
             }
-            if self.instructions - start >= allowance.turn {
+            self.polling = polling.repeats >= 2;
+            if self.polling || self.instructions - start >= allowance.turn {
                 return Progress::Expired;
             }
         }

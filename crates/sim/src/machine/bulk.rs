@@ -14,9 +14,13 @@
 use super::block::Cta;
 use super::{AccessKind, Flow, Mbarrier, Type, Warp, cluster_address};
 use crate::memory::{Fault, FaultKind, Space};
+use crate::num::Rounding;
+use crate::num::fp8::cvt_tf32_f32;
 use crate::observe::BulkCopy;
 use crate::schedule::CopyTiming;
 use crate::stop::{Blame, StopKind};
+use crate::tensor_map::{Plan, TensorMap};
+use std::sync::Arc;
 
 /// Bulk copies that a cluster may have in flight; beyond that, the oldest are completed, which is allowed at any time.
 const UNDER_WAY: usize = 1 << 12;
@@ -37,12 +41,25 @@ pub struct Reduction {
 pub struct Bulk {
     /// As observers see it.
     pub copy: BulkCopy,
+    /// The rows, if a tensor map describes the copy.
+    pub plan: Option<Arc<Plan>>,
     /// The bytes to write, once they are read.
     pub data: Option<Vec<u8>>,
     /// Whether they are combined with those of the destination.
     pub reduction: Option<Reduction>,
     /// Whether they were written already.
     pub moved: bool,
+}
+
+/// The largest aligned access at an address, up to 16 bytes.
+fn piece_size(address: u64, left: usize) -> u32 {
+    let most = if left >= 16 { 16 } else { 1 << left.max(1).ilog2() };
+    1 << address.trailing_zeros().min(u32::trailing_zeros(most))
+}
+
+/// The window of an address in the cluster, and the offset in it.
+fn window_of(address: u64) -> (u64, u32) {
+    (address & !0xff_ffff, (address & 0xff_ffff) as u32)
 }
 
 impl Warp<'_, '_> {
@@ -77,10 +94,56 @@ impl Warp<'_, '_> {
         self.global.heap().locate(address, u64::from(bytes)).map(|_| ())
     }
 
+    /// Reads up to 16 bytes of a lane, if they exist.
+    pub fn read_checked(&self, space: Space, lane: usize, address: u64, bytes: u32) -> Result<u128, Fault> {
+        self.check(space, address, bytes, false)?;
+        self.read_lane(space, lane, address, bytes)
+    }
+
+    /// Writes up to 16 bytes of a lane, if they exist.
+    pub fn write_checked(
+        &mut self,
+        space: Space,
+        lane: usize,
+        address: u64,
+        bytes: u32,
+        value: u128,
+    ) -> Result<(), Fault> {
+        self.check(space, address, bytes, true)?;
+        self.write_lane(space, lane, address, bytes, value)
+    }
+
+    /// Stops the launch because a row that a tensor map describes does not exist.
+    pub fn tensor_fault(
+        &mut self,
+        lane: usize,
+        fault: Fault,
+        kind: AccessKind,
+        bytes: u32,
+        map: &TensorMap,
+    ) -> Flow {
+        let flow = self.fault(lane, fault, kind, bytes);
+        if let Some(stop) = &mut self.stop {
+            let dims: Vec<String> = map.used_dims().iter().map(u64::to_string).collect();
+            stop.notes.push(format!(
+                "the tensor map describes {} elements of {} at {:#x}; only elements outside of these dimensions are filled or skipped",
+                dims.join(" x "),
+                map.data_type.name(),
+                map.address
+            ));
+        }
+        flow
+    }
+
     /// Starts a copy.
     pub fn start_bulk(&mut self, bulk: Bulk) -> Result<(), Flow> {
         self.cta.changed = true;
         if let Some(watch) = self.watch.as_deref_mut() {
+            if let Some(plan) = &bulk.plan {
+                let rows: Vec<(u64, u32)> =
+                    plan.rows.iter().filter(|row| row.bytes > 0).map(|row| (row.global, row.bytes)).collect();
+                watch.tensor_issued(&bulk.copy, &rows);
+            }
             watch.bulk_issued(&bulk.copy);
         }
         let mut bulk = bulk;
@@ -108,6 +171,24 @@ impl Warp<'_, '_> {
         *self.bulk() = rest;
         self.cta.changed |= !done.is_empty();
         done.into_iter().try_for_each(|bulk| self.end_bulk(bulk))
+    }
+
+    /// Completes the copies that the mbarrier at this address tracks, if its state makes that necessary.
+    pub fn complete_for(
+        &mut self,
+        lane: usize,
+        address: u64,
+        necessary: impl Fn(&Mbarrier) -> bool,
+    ) -> Result<(), Flow> {
+        if self.bulk().is_empty() || self.check(Space::Shared, address, 8, false).is_err() {
+            return Ok(());
+        }
+        let word = self.read_lane(Space::Shared, lane, address, 8).unwrap_or(0);
+        if !Mbarrier::unpack(word as u64).is_ok_and(|barrier| necessary(&barrier)) {
+            return Ok(());
+        }
+        let barrier = self.in_cluster(address);
+        self.complete_bulk(|copy| copy.barrier == Some(barrier))
     }
 
     /// Reads the sources of the copies for which `which` is true; what is written to the sources later has no effect.
@@ -173,6 +254,10 @@ impl Warp<'_, '_> {
         if bulk.data.is_some() || bulk.moved {
             return Ok(());
         }
+        if let Some(plan) = bulk.plan.clone() {
+            bulk.data = Some(self.read_rows_of(&copy, &plan)?);
+            return Ok(());
+        }
         let mut data = Vec::with_capacity(copy.bytes as usize);
         for at in (0..u64::from(copy.bytes)).step_by(4) {
             let address = copy.from.1 + at;
@@ -191,6 +276,11 @@ impl Warp<'_, '_> {
     fn move_bulk(&mut self, bulk: &mut Bulk) -> Result<(), Flow> {
         let (copy, lane) = (bulk.copy, bulk.copy.lane as usize);
         let Some(data) = bulk.data.take().filter(|_| !bulk.moved) else { return Ok(()) };
+        if let Some(plan) = bulk.plan.clone() {
+            self.write_rows_of(&copy, &plan, &data, bulk.reduction)?;
+            bulk.moved = true;
+            return if self.global.is_full() { Err(self.no_room_for_stores()) } else { Ok(()) };
+        }
         let size = bulk.reduction.map_or(4, |reduction| reduction.ty.bytes());
         for (at, piece) in (0u64..).step_by(size as usize).zip(data.chunks_exact(size as usize)) {
             let address = copy.to.1 + at;
@@ -205,6 +295,112 @@ impl Warp<'_, '_> {
         }
         bulk.moved = true;
         if self.global.is_full() { Err(self.no_room_for_stores()) } else { Ok(()) }
+    }
+
+    /// Reads bytes for a tensor copy.
+    fn read_piece(
+        &mut self,
+        copy: &BulkCopy,
+        space: Space,
+        address: u64,
+        out: &mut [u8],
+    ) -> Result<(), Flow> {
+        let mut done = 0;
+        while done < out.len() {
+            let at = address + done as u64;
+            let size = piece_size(at, out.len() - done);
+            let value = match self.check(space, at, size, false) {
+                Ok(()) => self.read_lane(space, copy.lane as usize, at, size),
+                Err(fault) => Err(fault),
+            };
+            let value = value.map_err(|fault| self.bulk_fault(copy, fault, AccessKind::Read, size))?;
+            for (place, byte) in out.iter_mut().skip(done).zip(value.to_le_bytes()).take(size as usize) {
+                *place = byte;
+            }
+            done += size as usize;
+        }
+        Ok(())
+    }
+
+    /// Writes bytes for a tensor copy, combined with those in memory if it is a reduction.
+    fn write_piece(
+        &mut self,
+        copy: &BulkCopy,
+        (space, address): (Space, u64),
+        data: &[u8],
+        reduction: Option<Reduction>,
+    ) -> Result<(), Flow> {
+        let (lane, mut done) = (copy.lane as usize, 0);
+        while done < data.len() {
+            let at = address + done as u64;
+            let size = match reduction {
+                Some(reduction) => reduction.ty.bytes(),
+                None => piece_size(at, data.len() - done),
+            };
+            let bytes = data.get(done..done + size as usize).unwrap_or(&[]);
+            let mut value = bytes.iter().rev().fold(0u128, |value, byte| value << 8 | u128::from(*byte));
+            let written = self.check(space, at, size, true).and_then(|()| {
+                if let Some(reduction) = reduction {
+                    value = (reduction.apply)(self.read_lane(space, lane, at, size)?, value);
+                }
+                self.write_lane(space, lane, at, size, value)
+            });
+            written.map_err(|fault| self.bulk_fault(copy, fault, AccessKind::Write, size))?;
+            done += size as usize;
+        }
+        Ok(())
+    }
+
+    /// Reads the source of a tensor copy: rows of the tensor, with what stands for elements outside, or a box in shared memory.
+    fn read_rows_of(&mut self, copy: &BulkCopy, plan: &Plan) -> Result<Vec<u8>, Flow> {
+        let mut data = vec![0; copy.bytes as usize];
+        if copy.from.0 == Space::Shared {
+            let (window, base) = window_of(copy.from.1);
+            for (at, address, size) in plan.pieces(base) {
+                let piece = data.get_mut(at..at + size as usize).unwrap_or(&mut []);
+                self.read_piece(copy, Space::Shared, window | u64::from(address), piece)?;
+            }
+            return Ok(data);
+        }
+        for pair in data.chunks_exact_mut(2) {
+            pair.copy_from_slice(&plan.outside.to_le_bytes());
+        }
+        for (row, out) in plan.rows.iter().zip(data.chunks_exact_mut(plan.row_bytes as usize)) {
+            let (from, size) = (row.skip as usize, row.bytes as usize);
+            let out = out.get_mut(from..from + size).unwrap_or(&mut []);
+            self.read_piece(copy, Space::Global, row.global, out)?;
+            if plan.data_type.is_tf32() {
+                for element in out.as_chunks_mut::<4>().0 {
+                    let rounded = cvt_tf32_f32(u32::from_le_bytes(*element), Rounding::Rn, false, false);
+                    // The 13 low bits are zero also in a NaN.
+                    *element = (rounded & !0x1fff).to_le_bytes();
+                }
+            }
+        }
+        Ok(data)
+    }
+
+    /// Writes the destination of a tensor copy.
+    fn write_rows_of(
+        &mut self,
+        copy: &BulkCopy,
+        plan: &Plan,
+        data: &[u8],
+        reduction: Option<Reduction>,
+    ) -> Result<(), Flow> {
+        if copy.to.0 == Space::Shared {
+            let (window, base) = window_of(copy.to.1);
+            for (at, address, size) in plan.pieces(base) {
+                let piece = data.get(at..at + size as usize).unwrap_or(&[]);
+                self.write_piece(copy, (Space::Shared, window | u64::from(address)), piece, None)?;
+            }
+            return Ok(());
+        }
+        for (row, bytes) in plan.rows.iter().zip(data.chunks_exact(plan.row_bytes as usize)) {
+            let piece = bytes.get(row.skip as usize..(row.skip + row.bytes) as usize).unwrap_or(&[]);
+            self.write_piece(copy, (Space::Global, row.global), piece, reduction)?;
+        }
+        Ok(())
     }
 
     fn bulk_fault(&mut self, copy: &BulkCopy, fault: Fault, kind: AccessKind, bytes: u32) -> Flow {

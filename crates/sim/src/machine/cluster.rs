@@ -11,8 +11,8 @@ use super::guided::Guide;
 use super::{Access, AccessKind, Grid, LANES, Outcome, Row, Wait, Warp, at, lanes_of};
 use crate::memory::{Fault, FaultKind, Memory, SharedMemory, Space};
 use crate::observe::{
-    Arrival, AsyncCopy, BulkCopy, Detail, Exchange, Guarded, Issue, Mbarrier, Moved, MultiplyAsync, Observer,
-    SharedAccess, Stretch,
+    Arrival, AsyncCopy, BulkCopy, Detail, Exchange, Guarded, Issue, MapUse, Mbarrier, Moved, MultiplyAsync,
+    Observer, SharedAccess, Stretch,
 };
 use crate::schedule::Blocks;
 use crate::stop::{Blame, StopKind};
@@ -326,13 +326,12 @@ struct Observers {
 }
 
 impl Observers {
+    /// The observer of the block whose events follow.
     fn own(&mut self) -> &mut dyn Observer {
         let current = self.current.min(self.blocks.len() - 1);
         &mut *self.blocks[current]
     }
-}
 
-impl Observers {
     /// The observer of the block that issued a copy.
     fn of(&mut self, copy: &BulkCopy) -> &mut dyn Observer {
         let rank = at(copy.rank).min(self.blocks.len() - 1);
@@ -340,6 +339,8 @@ impl Observers {
     }
 }
 
+// A method that is not forwarded is a check that clusters do not get.
+#[deny(clippy::missing_trait_methods)]
 impl Observer for Observers {
     fn detail(&self) -> Detail {
         self.blocks.first().map_or(Detail::Instructions, |block| block.detail())
@@ -397,6 +398,12 @@ impl Observer for Observers {
     }
     fn bulk_issued(&mut self, copy: &BulkCopy) {
         self.of(copy).bulk_issued(copy);
+    }
+    fn tensor_issued(&mut self, copy: &BulkCopy, rows: &[(u64, u32)]) {
+        self.of(copy).tensor_issued(copy, rows);
+    }
+    fn tensor_map(&mut self, used: &MapUse) {
+        self.own().tensor_map(used);
     }
     fn bulk_read(&mut self, copy: &BulkCopy) {
         self.of(copy).bulk_read(copy);

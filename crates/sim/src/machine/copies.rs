@@ -181,6 +181,25 @@ impl Warp<'_, '_> {
     /// Copies the bytes of one `cp.async`.
     pub fn copy_now(&mut self, copy: PendingCopy) -> Result<(), Flow> {
         let lane = usize::from(copy.lane);
+        let bytes = u32::from(copy.read);
+        let whole = matches!(bytes, 4 | 8 | 16)
+            .then(|| self.read_lane(Space::Global, lane, copy.from, bytes).ok())
+            .flatten();
+        let value = match whole {
+            Some(value) => value,
+            // Other sizes; and a fault names the first byte that cannot be read.
+            None => self.read_by_byte(copy)?,
+        };
+        self.check(Space::Shared, u64::from(copy.to), u32::from(copy.size), true)
+            .and_then(|()| {
+                self.write_lane(Space::Shared, lane, u64::from(copy.to), u32::from(copy.size), value)
+            })
+            .map_err(|fault| self.fault(lane, fault, AccessKind::Write, u32::from(copy.size)))
+    }
+
+    /// The source of a copy, read byte by byte.
+    fn read_by_byte(&mut self, copy: PendingCopy) -> Result<u128, Flow> {
+        let lane = usize::from(copy.lane);
         let mut value = 0;
         for i in 0..u64::from(copy.read) {
             let byte = self
@@ -188,10 +207,6 @@ impl Warp<'_, '_> {
                 .map_err(|fault| self.fault(lane, fault, AccessKind::Read, u32::from(copy.size)))?;
             value |= byte << (8 * i);
         }
-        self.check(Space::Shared, u64::from(copy.to), u32::from(copy.size), true)
-            .and_then(|()| {
-                self.write_lane(Space::Shared, lane, u64::from(copy.to), u32::from(copy.size), value)
-            })
-            .map_err(|fault| self.fault(lane, fault, AccessKind::Write, u32::from(copy.size)))
+        Ok(value)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::block::{BlockRun, CLUSTER_BARRIER};
 use super::spin::Spin;
+use super::warp::REGISTERS;
 use super::{Grid, Subwarp, Wait, WarpState, at};
 use crate::isa::op::Participants;
 use crate::stop::{Blame, Place, Stop, StopKind};
@@ -51,6 +52,13 @@ impl BlockRun {
                 "{opcode} is executed by lanes {lanes:#010x} only; all lanes of the warp must execute it"
             );
             stop.help = Some("move it out of the branch, or make whole warps take the branch".to_owned());
+            labels.swap(0, i);
+        } else if let Some((i, warps)) = self.incomplete_warpgroup(&waiting) {
+            stop.kind = StopKind::Lanes;
+            stop.sentence =
+                format!("wgmma is executed by {warps} only; all four warps of a warpgroup must execute it");
+            stop.help =
+                Some("move it out of the branch, or make whole warpgroups take the branch".to_owned());
             labels.swap(0, i);
         } else {
             stop.help = waiting.iter().find_map(|waiting| self.missing(grid, waiting));
@@ -157,8 +165,33 @@ impl BlockRun {
                     waiting.who.iter().fold(0, |all, (warp, mask)| all | need & !(mask | warp.exited));
                 format!("{who} for lanes {missing:#010x} of the same warp")
             }
+            Wait::Grids => format!("{who} for the grids that this one depends on"),
+            Wait::Registers(count) => {
+                let others: u32 = self.ctas[at(waiting.rank())].registers.iter().sum();
+                format!(
+                    "{who} for {count} registers per thread; the block has {} of {REGISTERS}",
+                    32 * others
+                )
+            }
+            Wait::Warpgroup { .. } => format!("{who} for the other warps of the warpgroup"),
             Wait::None => who,
         }
+    }
+
+    /// Warps that wait for others of their warpgroup, by index in `waiting`, and their names.
+    fn incomplete_warpgroup(&self, waiting: &[Waiting<'_>]) -> Option<(usize, String)> {
+        waiting.iter().enumerate().find_map(|(i, waiting)| {
+            let Wait::Warpgroup { count, executed: false } = waiting.wait else { return None };
+            let group = waiting.who.first()?.0.id / 4;
+            let cta = self.ctas.get(at(waiting.rank()))?;
+            let absent: Vec<u32> = cta.warpgroup(4 * group).absent(count).collect();
+            let here: Vec<String> = (0..4)
+                .filter(|member| !absent.contains(member))
+                .map(|member| (4 * group + member).to_string())
+                .collect();
+            let warps = if here.len() == 1 { "warp" } else { "warps" };
+            Some((i, format!("{warps} {}", here.join(", "))))
+        })
     }
 
     /// Locations where the barriers completed before with a different thread count.
@@ -181,6 +214,10 @@ impl BlockRun {
 
     /// What a barrier is missing.
     fn missing(&self, grid: &Grid<'_>, waiting: &Waiting<'_>) -> Option<String> {
+        if let Wait::Registers(_) = waiting.wait {
+            let sentence = "make other warps release registers with setmaxnreg.dec before, or ask for fewer";
+            return Some(sentence.to_owned());
+        }
         let Wait::Barrier { id, .. } = waiting.wait else {
             return Some("make all lanes of the mask reach it, or name only the lanes that do".to_owned());
         };
@@ -220,6 +257,9 @@ fn reason(warp: &WarpState, subwarp: &Subwarp) -> String {
             let missing = need & !(subwarp.mask | warp.exited);
             format!("for lanes {missing:#010x} of the same warp to arrive")
         }
+        Wait::Grids => "for the grids that this one depends on".to_owned(),
+        Wait::Registers(count) => format!("for {count} registers per thread"),
+        Wait::Warpgroup { .. } => "for the other warps of the warpgroup".to_owned(),
         Wait::None => "for nothing".to_owned(),
     }
 }

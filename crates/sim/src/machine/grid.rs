@@ -5,14 +5,14 @@
 //! and whose order does not matter. If the program can communicate between blocks otherwise, blocks take turns on one thread,
 //! and a block that spins yields to the next.
 
-use super::block::{BlockRun, Progress, Spare};
+use super::block::{BlockRun, GridDependency, Progress, Spare};
 use super::cluster;
 use super::footprint::Allowance;
 use super::guided::{self, Guide};
 use super::residency::Residency;
-use super::spin::{Look, Spin, Suspicion};
+use super::spin::{Look, POLLING, Spin, Suspicion};
 use super::turns::Turns;
-use crate::memory::{Global, Heap, Memory, Overlay};
+use crate::memory::{Earlier, Global, Heap, Memory, Overlay, Writing};
 use crate::observe::Observer;
 use crate::program::{Program, RESERVED_SHARED, SpecialKind};
 use crate::schedule::{Blocks, Schedule};
@@ -61,6 +61,8 @@ pub struct Grid<'a> {
     pub steps: &'a [bool],
     /// Whether observers see what the blocks do.
     pub observed: bool,
+    /// Whether the bytes that it overwrites are kept.
+    pub keeps_earlier: bool,
     /// The limits of the launch.
     pub limits: Limits,
 }
@@ -104,6 +106,10 @@ pub struct Outcome {
     pub output: Vec<u8>,
     /// Why it stopped early, if it did.
     pub stop: Option<Box<Stop>>,
+    /// How it has used `griddepcontrol`.
+    pub dependency: GridDependency,
+    /// What it overwrote, if the launch asked for that.
+    pub earlier: Option<Earlier>,
 }
 
 impl Grid<'_> {
@@ -215,6 +221,7 @@ struct Finished {
     output: Vec<u8>,
     instructions: u64,
     index: [u32; 3],
+    dependency: GridDependency,
     stop: Option<Box<Stop>>,
 }
 
@@ -274,13 +281,20 @@ pub(super) fn dispatch(
     // A schedule of blocks asks for turns too. Observers of clusters share the record of global memory, because the blocks of a
     // cluster can order their accesses.
     let observed = grid.observed || grid.schedule.blocks != Blocks::InOrder;
+    let kept = grid.keeps_earlier.then(Earlier::default);
+    let on_memory = |mut heap: Writing<'_>, run: &mut dyn FnMut(&mut Heap) -> Outcome| {
+        heap.dependence.kept = kept;
+        let mut outcome = run(&mut heap);
+        outcome.earlier = heap.dependence.kept.take();
+        outcome
+    };
     if let Some(guide) = guide {
-        guided::run(grid, &mut memory.write(), count, guide, listen, collect)
+        on_memory(memory.write(), &mut |heap| guided::run(grid, heap, count, guide, listen, collect))
     } else if grid.program.communication.takes_turns(observed)
         || observed && grid.cluster_size() > 1
         || count == 1 && !memory.is_concurrent()
     {
-        run_in_turns(grid, &mut memory.write(), count, listen, collect)
+        on_memory(memory.write(), &mut |heap| run_in_turns(grid, heap, count, listen, collect))
     } else {
         run_in_waves(grid, memory, count, threads.max(1), listen, collect)
     }
@@ -300,6 +314,7 @@ fn run_in_waves(
     let mut used = 0u64;
     let cost = grid.start_cost();
     let threads = grid.workers(threads);
+    let mut kept = grid.keeps_earlier.then(Earlier::default);
     while start < count && outcome.stop.is_none() {
         let end = count.min(start.saturating_add(WAVE));
         let size = super::at(end - start);
@@ -346,6 +361,7 @@ fn run_in_waves(
         }
         drop(reading);
         let mut heap = memory.write();
+        heap.dependence.kept = kept.take();
         for slot in slots {
             let Ok(Some((finished, watch))) = slot.into_inner() else {
                 outcome.stop =
@@ -355,6 +371,7 @@ fn run_in_waves(
             outcome.instructions += finished.instructions;
             used = used.saturating_add(finished.instructions).saturating_add(cost);
             outcome.output.extend(finished.output);
+            outcome.dependency.merge(finished.dependency);
             finished.overlay.merge_into(&mut heap);
             if let Some(watch) = watch {
                 collect(watch);
@@ -365,8 +382,10 @@ fn run_in_waves(
                 break;
             }
         }
+        kept = heap.dependence.kept.take();
         start = end;
     }
+    outcome.earlier = kept;
     outcome
 }
 
@@ -413,7 +432,8 @@ fn run_block(
             Progress::Done => break None,
             Progress::Expired => {}
         }
-        if let Some(steps) = suspicion.is_due(run.instructions, run.progress()) {
+        let due = suspicion.is_due(run.instructions, run.progress());
+        if let Some(steps) = due.or(run.polling.then_some(POLLING)) {
             match run.look(grid, &mut global, watch.as_deref_mut(), steps) {
                 // Another block of the wave may write what the loop reads, although that is not visible here.
                 Look::Stuck(spins) if spins.iter().any(|spin| spin.global) => {}
@@ -427,10 +447,10 @@ fn run_block(
         Global::Overlay(_, overlay) => overlay,
         Global::Direct(_) => Overlay::default(),
     };
-    let (instructions, index) = (run.instructions, run.index());
+    let (instructions, index, dependency) = (run.instructions, run.index(), run.dependency());
     let (output, left) = run.end();
     *spare = left;
-    Finished { overlay, output, instructions, index, stop }
+    Finished { overlay, output, instructions, index, dependency, stop }
 }
 
 /// The state of all running blocks after a check for progress.
@@ -455,7 +475,7 @@ pub(super) fn look_at_all(
     for (i, (run, watch)) in active.iter_mut().enumerate().filter(|(_, (run, _))| !run.paused) {
         let before = run.instructions;
         let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
-        let look = run.look(grid, &mut Global::Direct(heap), watch, steps);
+        let look = run.look(grid, &mut run.direct(heap), watch, steps);
         *instructions += run.instructions - before;
         match look {
             Look::Stuck(spins) => {
@@ -572,7 +592,7 @@ fn run_in_turns(
             }
             let (run, watch) = &mut active[i];
             let before = run.instructions;
-            let mut global = Global::Direct(heap);
+            let mut global = run.direct(heap);
             held = held.saturating_sub(run.footprint(grid));
             let room = grid.limits.memory.saturating_sub(held);
             let progress_before = run.progress();
@@ -598,6 +618,7 @@ fn run_in_turns(
                 held = held.saturating_sub(run.footprint(grid));
                 past = past.saturating_add(run.progress()).saturating_add(1);
                 let linear = run.number;
+                outcome.dependency.merge(run.dependency());
                 let (output, left) = run.end();
                 spare = left;
                 printed = printed.saturating_add(output.len());
@@ -625,7 +646,8 @@ fn run_in_turns(
             resume(&mut active);
         }
         let progress = active.iter().fold(past, |sum, (run, _)| sum.saturating_add(run.progress()));
-        let due = suspicion.is_due(outcome.instructions, progress);
+        let polling = active.iter().all(|(run, _)| run.polling);
+        let due = suspicion.is_due(outcome.instructions, progress).or(polling.then_some(POLLING));
         let Some(steps) = waiting.map(|(steps, _)| steps).or(due).filter(|_| !active.is_empty()) else {
             continue;
         };
@@ -650,6 +672,7 @@ fn run_in_turns(
         }
     }
     for (run, watch) in active {
+        outcome.dependency.merge(run.dependency());
         let number = run.number;
         finished.insert(number, (run.end().0, watch));
     }

@@ -4,14 +4,14 @@
 //! run up to their next step and stop there; then the guide chooses which of them takes its step. Instructions between two
 //! steps do not affect other threads, unless there is a race, which the checks find in any order.
 
-use super::block::{BlockRun, Spare, Stops};
+use super::block::{BlockRun, Polling, Spare, Stops};
 use super::footprint::Allowance;
 use super::grid::{
     Active, Collect, Grid, Listen, Outcome, Standing, hand_on, look_at_all, over_limit, standstill,
 };
 use super::spin::Suspicion;
 use super::warp::Turn;
-use crate::memory::{Global, Heap};
+use crate::memory::Heap;
 use crate::observe::Observer;
 use crate::stop::{Blame, Stop, StopKind};
 use std::collections::BTreeMap;
@@ -115,6 +115,9 @@ pub(super) fn run(
             break;
         }
     }
+    for (run, _) in &active {
+        outcome.dependency.merge(run.dependency());
+    }
     let ended = active.into_iter().map(|(run, watch)| (run.number, (run.end().0, watch)));
     let mut ended: BTreeMap<_, _> = ended.collect();
     hand_on(&mut ended, u32::MAX, &mut outcome.output, collect);
@@ -162,10 +165,11 @@ fn advance(
     suspicion: &mut Suspicion,
     instructions: &mut u64,
 ) -> Option<Box<Stop>> {
+    let mut polling = Polling::default();
     loop {
         let mut moved = false;
         for (run, watch) in active.iter_mut() {
-            let mut expired = false;
+            let (mut expired, mut polls) = (false, true);
             for i in run.order.clone() {
                 if run.done[i] || run.warps[i].stands {
                     continue;
@@ -179,7 +183,7 @@ fn advance(
                 };
                 let before = run.instructions;
                 let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
-                let turn = run.turn(i, grid, &mut Global::Direct(heap), (watch, true), &allowance, QUANTUM);
+                let turn = run.turn(i, grid, &mut run.direct(heap), (watch, true), &allowance, QUANTUM);
                 *instructions = instructions.saturating_add(run.instructions - before);
                 match turn {
                     Err(stop) => return Some(stop),
@@ -190,12 +194,13 @@ fn advance(
                     Ok((turn, any)) => {
                         moved |= any;
                         expired |= turn == Turn::Expired;
+                        polls &= turn == Turn::Paused || !any;
                     }
                 }
             }
-            if expired {
+            if polling.round(polls) || expired {
                 let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
-                if let Some(stop) = run.complete_tracked(grid, &mut Global::Direct(heap), watch) {
+                if let Some(stop) = run.complete_tracked(grid, &mut run.direct(heap), watch) {
                     return Some(stop);
                 }
             }

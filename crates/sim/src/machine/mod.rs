@@ -33,7 +33,7 @@ pub(crate) use used::used_pieces;
 
 // The parts of the machine: public because the routines of the instruction table name them, and subject to change.
 #[doc(hidden)]
-pub use block::{Barrier, BarrierReduction, Cta};
+pub use block::{Barrier, BarrierReduction, Cta, GridDependency};
 #[doc(hidden)]
 pub use bulk::{Bulk, Reduction};
 #[doc(hidden)]
@@ -49,7 +49,7 @@ pub use guided::{Guide, Next, Ready};
 #[doc(hidden)]
 pub use mbarrier::{MAX_COUNT, Mbarrier};
 #[doc(hidden)]
-pub use multiply::{Multiplies, PendingMultiply};
+pub use multiply::{Multiplies, PendingMultiply, Warpgroup};
 #[doc(hidden)]
 pub use registers::{LANES, Lane, Registers, Row, Scalar, at};
 #[doc(hidden)]

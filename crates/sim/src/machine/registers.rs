@@ -198,6 +198,14 @@ pub enum Type {
     E5M2,
     E4M3x2,
     E5M2x2,
+    E3M2,
+    E2M3,
+    E2M1,
+    E3M2x2,
+    E2M3x2,
+    E2M1x2,
+    UE8M0x2,
+    F32x2,
     F32,
     F64,
     Pred,
@@ -229,6 +237,14 @@ impl Type {
             "e5m2" => Type::E5M2,
             "e4m3x2" => Type::E4M3x2,
             "e5m2x2" => Type::E5M2x2,
+            "e3m2" => Type::E3M2,
+            "e2m3" => Type::E2M3,
+            "e2m1" => Type::E2M1,
+            "e3m2x2" => Type::E3M2x2,
+            "e2m3x2" => Type::E2M3x2,
+            "e2m1x2" => Type::E2M1x2,
+            "ue8m0x2" => Type::UE8M0x2,
+            "f32x2" => Type::F32x2,
             "f32" => Type::F32,
             "f64" => Type::F64,
             "pred" => Type::Pred,
@@ -240,10 +256,27 @@ impl Type {
     pub fn bytes(self) -> u32 {
         match self {
             Type::Pred => 0,
-            Type::B8 | Type::U8 | Type::S8 | Type::E4M3 | Type::E5M2 => 1,
-            Type::B16 | Type::U16 | Type::S16 | Type::F16 | Type::BF16 | Type::E4M3x2 | Type::E5M2x2 => 2,
+            Type::B8
+            | Type::U8
+            | Type::S8
+            | Type::E4M3
+            | Type::E5M2
+            | Type::E3M2
+            | Type::E2M3
+            | Type::E2M1
+            | Type::E2M1x2 => 1,
+            Type::B16
+            | Type::U16
+            | Type::S16
+            | Type::F16
+            | Type::BF16
+            | Type::E4M3x2
+            | Type::E5M2x2
+            | Type::E3M2x2
+            | Type::E2M3x2
+            | Type::UE8M0x2 => 2,
             Type::B32 | Type::U32 | Type::S32 | Type::F16x2 | Type::BF16x2 | Type::TF32 | Type::F32 => 4,
-            Type::B64 | Type::U64 | Type::S64 | Type::F64 => 8,
+            Type::B64 | Type::U64 | Type::S64 | Type::F64 | Type::F32x2 => 8,
             Type::B128 => 16,
         }
     }

@@ -28,6 +28,8 @@ use std::collections::BTreeSet;
 const QUIET: u64 = 1 << 16;
 /// The part of such a stretch that is spent on checking a warp: it bounds the cost for blocks that make progress after all.
 const SHARE: u64 = 256;
+/// Instructions of each warp in a check because all warps poll mbarriers.
+pub(super) const POLLING: u64 = 256;
 /// The longest loop period that is detected, in instructions of a warp.
 const LONGEST: u64 = 1 << 16;
 /// The age of the first snapshot; each later one is kept twice as long as the previous one.
@@ -192,8 +194,8 @@ impl BlockRun {
         mut watch: Option<&mut (dyn Observer + 'static)>,
         steps: u64,
     ) -> Look {
-        if self.warps.iter().any(|warp| warp.arrivals > 0) || self.tracks() {
-            // Arrivals that wait for copies are still to come, and transactions of bulk copies.
+        if self.warps.iter().any(|warp| warp.arrivals > 0) || self.tracks() || self.awaits_grids() {
+            // Arrivals that wait for copies are still to come, and transactions of bulk copies, and the end of other grids.
             return Look::Moves;
         }
         self.set_probed(true);
@@ -273,7 +275,7 @@ impl BlockRun {
                     self.paused = true;
                     return Look::Moves;
                 }
-                Turn::Expired => {}
+                Turn::Expired | Turn::Paused => {}
             }
             let effect = Effect::of(grid, warp.pc);
             if warp.cta.changed || warp.state.exited != exited || effect == Effect::Unknown {
@@ -430,6 +432,7 @@ impl Effect {
             | Op::WaitAll
             | Op::CopiesArrive
             | Op::Bulk(_)
+            | Op::TensorMap
             | Op::MultiplyAsync(_)
             | Op::MultiplyCommit
             | Op::MultiplyWait(_)
@@ -461,7 +464,7 @@ impl Effect {
             | Op::Return
             | Op::Event
             | Op::Sleep
-            | Op::GridDependency
+            | Op::GridDependency { .. }
             | Op::Parameter => Effect::Computes,
         }
     }

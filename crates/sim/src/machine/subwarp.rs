@@ -76,6 +76,17 @@ pub enum Wait {
         /// The phase in which the subwarp arrived.
         phase: u64,
     },
+    /// For the grids that this one depends on to end.
+    Grids,
+    /// For other warps of the block to release registers: `setmaxnreg` asks for this number per thread.
+    Registers(u32),
+    /// For the other warps of its warpgroup, at a `wgmma.wait_group`.
+    Warpgroup {
+        /// How many such waits its warp has executed.
+        count: u64,
+        /// Whether it waits until they have executed their multiplications; otherwise until they have arrived.
+        executed: bool,
+    },
 }
 
 impl Subwarp {
@@ -104,7 +115,7 @@ impl Subwarp {
                 Arc::make_mut(mine).take_lanes(&theirs, other.mask);
             }
         }
-        if !matches!(self.wait, Wait::Barrier { .. }) {
+        if !matches!(self.wait, Wait::Barrier { .. } | Wait::Grids | Wait::Warpgroup { .. }) {
             self.wait = Wait::None;
         }
         self.mask |= other.mask;

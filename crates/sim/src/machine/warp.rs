@@ -17,11 +17,16 @@ pub enum Flow {
     Jump,
     /// The lanes in `exec` stay at this instruction; the subwarp's `wait` has the reason.
     Wait,
+    /// Continue with the next instruction in the warp's next turn: the lanes poll, and other warps must run.
+    Pause,
     /// Lanes left the current subwarp, or it became empty: choose again. The routine set every program counter.
     Split,
     /// The launch ends; `warp.stop` has the reason.
     Stop,
 }
+
+/// Registers of a multiprocessor.
+pub(super) const REGISTERS: u32 = 65_536;
 
 /// The state of a warp between turns.
 #[derive(Debug, Default)]
@@ -105,6 +110,8 @@ pub enum Turn {
     Blocked,
     /// The turn's instructions are used up.
     Expired,
+    /// It polls an mbarrier whose phase is not complete.
+    Paused,
     /// It stopped before an instruction that it may not execute yet.
     Stood,
     /// The launch ends.
@@ -170,7 +177,8 @@ impl Warp<'_, '_> {
     /// Runs, and reports to the observer each instruction (`WATCHED`), stretches (`COUNTED`), or neither.
     fn run_loop<const WATCHED: bool, const COUNTED: bool>(&mut self, quantum: u64) -> Turn {
         let code: &[Inst] = &self.grid.program.code;
-        let end = self.state.clock.saturating_add(quantum);
+        let mut end = self.state.clock.saturating_add(quantum);
+        let mut paused = false;
         loop {
             if self.state.choice != Choice::Same {
                 let Some(meet) = self.select(self.state.choice == Choice::ByAge) else {
@@ -184,7 +192,7 @@ impl Warp<'_, '_> {
                     if self.state.parked.is_empty() { u64::MAX } else { self.state.clock + self.slice() };
             }
             let (meet, gives_way) = (self.state.meet, self.state.gives_way);
-            let slice = end.min(gives_way);
+            let mut slice = end.min(gives_way);
             let mut pc = self.state.subwarp.pc;
             let mut clock = self.state.clock;
             // The start of the stretch of instructions that is not reported yet, and its lanes.
@@ -232,6 +240,12 @@ impl Warp<'_, '_> {
                 match flow {
                     Flow::Next => {
                         pc += 1;
+                    }
+                    Flow::Pause => {
+                        pc += 1;
+                        end = clock;
+                        slice = clock;
+                        paused = true;
                     }
                     Flow::Jump => {
                         if COUNTED {
@@ -293,7 +307,7 @@ impl Warp<'_, '_> {
             clock = clock.saturating_add(std::mem::take(&mut self.state.extra));
             self.state.clock = clock;
             if clock >= end {
-                return Turn::Expired;
+                return if paused { Turn::Paused } else { Turn::Expired };
             }
         }
     }
@@ -424,9 +438,33 @@ impl Warp<'_, '_> {
         match subwarp.wait {
             Wait::None => true,
             Wait::Lanes(need) => need & !(subwarp.mask | self.state.exited) == 0,
+            Wait::Grids => !self.global.awaits(),
             Wait::Barrier { id: CLUSTER_BARRIER, phase } => self.cluster_barrier().phase != phase,
             Wait::Barrier { id, phase } => self.cta.barriers[super::at(id)].phase != phase,
+            Wait::Registers(count) => self.has_registers(count),
+            Wait::Warpgroup { count, executed } => self.cta.warpgroup(self.state.id).reached(count, executed),
         }
+    }
+
+    /// Whether the multiprocessor has this number of registers for each thread of the warp, next to those that the other warps of
+    /// the block have asked for.
+    pub fn has_registers(&self, count: u32) -> bool {
+        let own = super::at(self.state.id & 31);
+        let others: u32 = self
+            .cta
+            .registers
+            .iter()
+            .enumerate()
+            .filter(|(warp, _)| *warp != own)
+            .map(|(_, count)| count)
+            .sum();
+        32 * (others + count) <= REGISTERS
+    }
+
+    /// Gives each thread of the warp this number of registers.
+    pub fn take_registers(&mut self, count: u32) {
+        self.cta.registers[super::at(self.state.id & 31)] = count;
+        self.cta.changed = true;
     }
 
     /// Whether every lane of `need` that still exists executes this instruction now. If not, the routine returns

@@ -1,5 +1,6 @@
 //! Device memory: allocations with bounds.
 
+use super::earlier::Dependence;
 use super::image::Images;
 use super::{ARRAY_BASE, Fault, FaultKind, HEAP_BASE, Space};
 use std::ops::{Deref, DerefMut};
@@ -106,6 +107,8 @@ pub struct Heap {
     pub(super) images: Images,
     /// Reserved ranges, first address and size, in the order of their addresses.
     reserved: Vec<(u64, u64)>,
+    /// How the launch that runs depends on others; nothing between launches.
+    pub(crate) dependence: Dependence,
 }
 
 /// Device memory that cannot be allocated, freed, written or read.
@@ -185,6 +188,7 @@ impl Heap {
             limit,
             images: Images::default(),
             reserved: Vec::new(),
+            dependence: Dependence::default(),
         }
     }
 
@@ -438,8 +442,15 @@ impl Heap {
         &self.allocations[index]
     }
 
-    pub(super) fn bytes_mut(&mut self, index: usize) -> &mut [u8] {
-        &mut self.allocations[index].bytes
+    /// The bytes of an allocation, for a store of a launch to `range` of them.
+    #[inline]
+    pub(super) fn bytes_mut(&mut self, index: usize, range: std::ops::Range<usize>) -> &mut [u8] {
+        let allocation = &mut self.allocations[index];
+        if self.dependence.is_active() {
+            let address = allocation.base.saturating_add(u64::try_from(range.start).unwrap_or(u64::MAX));
+            self.dependence.overwrite(address, allocation.bytes.get(range.clone()).unwrap_or_default());
+        }
+        allocation.bytes.get_mut(range).unwrap_or_default()
     }
 
     /// The last allocation that starts at or before `address`.

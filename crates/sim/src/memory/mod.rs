@@ -5,6 +5,7 @@
 //! reaches another memory.
 
 mod concurrent;
+mod earlier;
 mod heap;
 mod image;
 mod local;
@@ -12,6 +13,7 @@ mod overlay;
 mod shared;
 
 pub use concurrent::{ConcurrentHeap, Memory, Reading, Writing};
+pub use earlier::{Dependence, Earlier};
 pub use heap::{Allocation, Bytes, Heap, HeapError};
 pub use image::{
     AddressMode, Channel, Image, ImageLevel, Images, Layout, Sampler, Texel, TexelReading, Texture,

@@ -6,7 +6,7 @@
 //! result is not used is kept as an operation and done when the overlays are merged. Blocks that can communicate otherwise
 //! (atomics, volatile or ordered accesses) run in turns on the memory itself.
 
-use super::{Fault, Heap};
+use super::{Earlier, Fault, Heap};
 use crate::isa::op::Combine;
 use crate::machine::{Row, Type, at, lanes_of};
 use std::collections::HashMap;
@@ -29,6 +29,8 @@ pub struct Overlay {
     updated: usize,
     /// The maximum number of bytes of host memory.
     room: usize,
+    /// Whether the block has waited for the launches that its own depends on.
+    waited: bool,
     /// Receives the stores that exceed the limit. A block that has this page is stopped, and its reads do not matter.
     excess: Option<Box<Page>>,
 }
@@ -45,7 +47,7 @@ pub struct Operation {
 }
 
 /// Atomic operations of one kind on one cell.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Update {
     address: u64,
     operation: Operation,
@@ -91,7 +93,7 @@ impl Page {
 
 /// Page numbers are hashed by one multiplication; they come from our own allocator, not from an adversary.
 #[derive(Default)]
-struct PageHasher(u64);
+pub(super) struct PageHasher(u64);
 
 impl Hasher for PageHasher {
     fn finish(&self) -> u64 {
@@ -151,6 +153,9 @@ impl Overlay {
                     let rest = source.bytes.get(offset..).unwrap_or(&[]);
                     let length = rest.len().min(PAGE);
                     data[..length].copy_from_slice(&rest[..length]);
+                    if let Some(hidden) = heap.dependence.hidden(self.waited) {
+                        hidden.show(number << PAGE_SHIFT, &mut data[..length]);
+                    }
                     self.pages.push(Page { data, ..Page::empty(source.base, offset) });
                     self.index.insert(number, self.pages.len() - 1);
                     if self.touched.len() <= allocation {
@@ -163,6 +168,44 @@ impl Overlay {
         };
         self.last = Some((number, i));
         &mut self.pages[i]
+    }
+
+    /// The block has waited: what it did not store itself is what the heap has now.
+    fn renew(&mut self, heap: &Heap) {
+        self.waited = true;
+        if !heap.dependence.is_active() {
+            return;
+        }
+        for page in &mut self.pages {
+            let Ok(allocation) = heap.locate(page.base, 0) else { continue };
+            let source = heap.allocation(allocation);
+            let Some(rest) = source.bytes.get(page.offset..) else { continue };
+            let mut now = [0; PAGE];
+            let length = rest.len().min(PAGE);
+            now[..length].copy_from_slice(&rest[..length]);
+            if let Some(hidden) = heap.dependence.hidden(true) {
+                let address = page.base.saturating_add(u64::try_from(page.offset).unwrap_or(u64::MAX));
+                hidden.show(address, &mut now[..length]);
+            }
+            for (i, byte) in now.into_iter().enumerate() {
+                if page.dirty[i / 64] >> (i % 64) & 1 == 0 {
+                    page.data[i] = byte;
+                }
+            }
+        }
+        for i in 0..self.updates.len() {
+            let Some(Update { address, operation, operand }) = self.updates.get(i).cloned() else { continue };
+            let (offset, bytes) = (in_page(address), at(operation.ty.bytes()));
+            let mask = ((1u64 << bytes) - 1) << (offset % 64);
+            let Some(&place) = self.index.get(&(address >> PAGE_SHIFT)) else { continue };
+            let Some(page) = self.pages.get_mut(place).filter(|page| page.dirty[offset / 64] & mask == 0)
+            else {
+                continue;
+            };
+            if let Some(cell) = page.data.get_mut(offset..offset + bytes) {
+                apply(operation, cell, operand);
+            }
+        }
     }
 
     /// Keeps an atomic operation on a cell. The block's own reads see its result.
@@ -218,23 +261,26 @@ impl Overlay {
             let bytes = operation.ty.bytes();
             let Ok(allocation) = heap.locate(address, u64::from(bytes)) else { continue };
             let start = usize::try_from(address - heap.allocation(allocation).base).unwrap_or(usize::MAX);
-            if let Some(cell) = heap.bytes_mut(allocation).get_mut(start..start.saturating_add(at(bytes))) {
+            let cell = heap.bytes_mut(allocation, start..start.saturating_add(at(bytes)));
+            if !cell.is_empty() {
                 apply(operation, cell, operand);
             }
         }
         for page in self.pages {
             let Ok(allocation) = heap.locate(page.base, 0) else { continue };
-            let target = heap.bytes_mut(allocation);
             for (word, &dirty) in page.dirty.iter().enumerate() {
                 let start = page.offset + word * 64;
-                if dirty == u64::MAX && start + 64 <= target.len() {
-                    target[start..start + 64].copy_from_slice(&page.data[word * 64..word * 64 + 64]);
-                } else if dirty != 0 {
-                    for bit in (0..64).filter(|bit| dirty >> bit & 1 != 0) {
-                        if let Some(byte) = target.get_mut(start + bit) {
-                            *byte = page.data[word * 64 + bit];
-                        }
+                let mut rest = dirty;
+                while rest != 0 {
+                    let first = at(rest.trailing_zeros());
+                    let length = at((rest >> first).trailing_ones());
+                    let target = heap.bytes_mut(allocation, start + first..start + first + length);
+                    if let Some(stored) =
+                        page.data.get(word * 64 + first..).and_then(|data| data.get(..target.len()))
+                    {
+                        target.copy_from_slice(stored);
                     }
+                    rest = if first + length >= 64 { 0 } else { rest & (u64::MAX << (first + length)) };
                 }
             }
         }
@@ -256,6 +302,41 @@ impl Global<'_> {
         match self {
             Global::Direct(heap) => heap,
             Global::Overlay(heap, _) => heap,
+        }
+    }
+
+    /// What loads get instead of the heap's bytes, because the launch has not waited for the stores of another one.
+    #[inline]
+    fn hidden(&self) -> Option<&Earlier> {
+        match self {
+            Global::Direct(heap) => heap.dependence.hidden(heap.dependence.waited),
+            Global::Overlay(heap, overlay) => heap.dependence.hidden(overlay.waited),
+        }
+    }
+
+    /// Whether a wait for the launches that its own depends on must wait.
+    #[inline]
+    pub fn awaits(&self) -> bool {
+        let hides = |heap: &Heap| heap.dependence.hidden.iter().any(Option::is_some);
+        match self {
+            Global::Direct(heap) => hides(heap) && !heap.dependence.waited,
+            Global::Overlay(heap, overlay) => hides(heap) && !overlay.waited,
+        }
+    }
+
+    /// The block has waited for the launches that its own depends on.
+    pub fn waited(&mut self) {
+        match self {
+            Global::Direct(heap) => heap.dependence.waited = true,
+            Global::Overlay(heap, overlay) if !overlay.waited => overlay.renew(heap),
+            Global::Overlay(..) => {}
+        }
+    }
+
+    /// Sets whether loads get the current bytes, which atomic operations change.
+    pub fn set_current(&mut self, current: bool) {
+        if let Global::Direct(heap) = self {
+            heap.dependence.current = current;
         }
     }
 
@@ -289,6 +370,9 @@ impl Global<'_> {
         if let Some(bytes) = source.bytes.get(start..start.saturating_add(N)) {
             out.copy_from_slice(bytes);
         }
+        if let Some(hidden) = self.hidden() {
+            hidden.show(address, &mut out);
+        }
         if let Global::Overlay(_, overlay) = self
             && overlay.is_touched(allocation)
         {
@@ -311,6 +395,7 @@ impl Global<'_> {
     pub fn plain(&self, allocation: usize) -> Option<&[u8]> {
         match self {
             Global::Overlay(_, overlay) if overlay.is_touched(allocation) => None,
+            _ if self.hidden().is_some() => None,
             _ => Some(&self.heap().allocation(allocation).bytes),
         }
     }
@@ -349,8 +434,9 @@ impl Global<'_> {
         match self {
             Global::Direct(heap) => {
                 let start = usize::try_from(address - heap.allocation(allocation).base).unwrap_or(usize::MAX);
-                if let Some(target) = heap.bytes_mut(allocation).get_mut(start..start.saturating_add(N)) {
-                    target.copy_from_slice(&bytes);
+                let target = heap.bytes_mut(allocation, start..start.saturating_add(N));
+                if let Some(target) = target.first_chunk_mut::<N>() {
+                    *target = bytes;
                 }
             }
             Global::Overlay(heap, overlay) => {

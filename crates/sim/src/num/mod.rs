@@ -3,7 +3,7 @@
 //!
 //! Conventions
 //! - A value is passed as the bits of a register: `u32` for `.f32`, `u64` for `.f64`, `u16` for `.f16` and `.bf16`, `u8` for
-//!   `.e4m3` and `.e5m2`. The caller loops over the halves of packed types.
+//!   `.e4m3`, `.e5m2` and the formats below a byte. The caller loops over the halves of packed types.
 //! - Names mirror the manual: `add_f32` is `add.f32`, `cvt_s32_f32` is `cvt.s32.f32`. Modifiers are plain arguments; the
 //!   functions are inlined, so a literal `Rounding::Rn` or `false` costs nothing and a loop over lanes vectorizes.
 //! - `.sat` and `.relu` are separate functions ([`float::sat_f32`], [`half::relu`]) that the caller applies to a result.
@@ -44,6 +44,7 @@ pub mod half;
 pub mod int;
 pub mod mma;
 pub mod round;
+pub mod small;
 pub mod texture;
 
 pub use round::{IntRounding, Rounding};

@@ -51,6 +51,12 @@ pub const BF16: Format = Format { exponent_bits: 8, fraction_bits: 7 };
 pub const E5M2: Format = Format { exponent_bits: 5, fraction_bits: 2 };
 /// `.e4m3` as if its topmost exponent were reserved for infinity; `fp8` handles its largest values.
 pub const E4M3: Format = Format { exponent_bits: 4, fraction_bits: 3 };
+/// `.e3m2`. It has no infinity and no NaN: its topmost exponent encodes numbers, as those of the next two.
+pub const E3M2: Format = Format { exponent_bits: 3, fraction_bits: 2 };
+/// `.e2m3`
+pub const E2M3: Format = Format { exponent_bits: 2, fraction_bits: 3 };
+/// `.e2m1`
+pub const E2M1: Format = Format { exponent_bits: 2, fraction_bits: 1 };
 
 impl Format {
     /// The exponent bias.

@@ -516,7 +516,11 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 let spelled =
                     std::iter::once(instruction.opcode).chain(instruction.modifiers.iter().copied());
                 let spelled = spelled.collect::<Vec<_>>().join(".");
-                let hint = if known { " with these modifiers" } else { "" };
+                let hint = match isa::gaps::reason(instruction.opcode, &instruction.modifiers) {
+                    Some(reason) => format!(": {reason}"),
+                    None if known => " with these modifiers".to_owned(),
+                    None => String::new(),
+                };
                 let refusal = Refusal::Gap(format!("the instruction `{spelled}` is not supported{hint}"));
                 return self.refusal(&refusal, guard, instruction);
             }

@@ -201,6 +201,9 @@ pub fn link(text: &str, heap: &mut Heap, managed: &mut Managed<'_>) -> Result<Li
         taken: BTreeSet::new(),
         parts: parts(&module),
     };
+    if let Some(stop) = linked.too_old() {
+        return Err(stop);
+    }
     let mut kernels = HashSet::new();
     for function in module.functions() {
         if let std::collections::hash_map::Entry::Vacant(slot) =

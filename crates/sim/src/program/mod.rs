@@ -226,6 +226,7 @@ impl Program {
             | Op::WaitAll
             | Op::CopiesArrive
             | Op::Bulk(_)
+            | Op::TensorMap
             | Op::Fence(_)
             | Op::Barrier(_)
             | Op::ClusterBarrier { .. }
@@ -253,7 +254,7 @@ impl Program {
             | Op::Exit
             | Op::Trap
             | Op::Event
-            | Op::GridDependency
+            | Op::GridDependency { .. }
             | Op::SetRegisters
             | Op::Stack(_)
             | Op::Parameter

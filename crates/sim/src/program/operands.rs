@@ -305,6 +305,13 @@ impl<'s, 'd> Decoder<'s, 'd> {
                     rows.push(self.destination(&pair.1, Width::Pred, &mut resolved)?);
                 }
                 Slot::Image(types) => self.image(operand, types, &mut rows, &mut resolved)?,
+                Slot::Tensor(types) => {
+                    let arg = self.tensor(operand, types, &mut rows, &mut resolved)?;
+                    if let Some(place) = resolved.args.at.get_mut(addresses) {
+                        *place = arg;
+                    }
+                    addresses += 1;
+                }
                 Slot::Address => {
                     let arg = self.address_operand(operand, &mut resolved)?;
                     if let Some(place) = resolved.args.at.get_mut(addresses) {
@@ -327,6 +334,16 @@ impl<'s, 'd> Decoder<'s, 'd> {
         Ok(resolved)
     }
 
+    /// A name that is neither a register nor a variable, and may be a part of a register (`r1.h10`).
+    fn undefined(&mut self, name: &'s str, what: &str) -> Refusal {
+        match name.rsplit_once('.') {
+            Some((register, part)) if part.starts_with(['b', 'h']) && self.register(register).is_some() => {
+                Refusal::Gap(format!("the selector `.{part}` of a video instruction is not supported"))
+            }
+            _ => Refusal::Malformed(format!("`{name}` {what}")),
+        }
+    }
+
     fn destination(
         &mut self,
         operand: &ptx::Operand<'s>,
@@ -345,7 +362,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
                     describe(found),
                     describe(width)
                 ))),
-                None => Err(Refusal::Malformed(format!("`{name}` is not a register"))),
+                None => Err(self.undefined(name, "is not a register")),
             },
             _ => Err(Refusal::Malformed("expected a register as the result".into())),
         }
@@ -423,7 +440,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
                     None if name.starts_with('%') => {
                         Err(Refusal::Gap(format!("the special register `{name}` is not supported")))
                     }
-                    None => Err(Refusal::Malformed(format!("`{name}` is not defined"))),
+                    None => Err(self.undefined(name, "is not defined")),
                 }
             }
             ptx::Operand::Integer(integer) => {
@@ -515,6 +532,33 @@ impl<'s, 'd> Decoder<'s, 'd> {
             [_, _] => Err(Refusal::Gap("a separate sampler is not supported".into())),
             _ => Err(Refusal::Malformed("expected one vector of coordinates".into())),
         }
+    }
+
+    /// `[map, {x, y}]`: the address of the map, and a row for each coordinate.
+    fn tensor(
+        &mut self,
+        operand: &ptx::Operand<'s>,
+        types: &[Type],
+        rows: &mut Rows,
+        resolved: &mut Resolved<'s>,
+    ) -> Result<AddressArg, Refusal> {
+        let ptx::Operand::Compound(compound) = operand else {
+            return Err(Refusal::Malformed("expected a tensor map and coordinates in brackets".into()));
+        };
+        let arg = self.address_operand(&ptx::Operand::Address(compound.address), resolved)?;
+        let [coordinates] = compound.rest.as_slice() else {
+            return Err(Refusal::Malformed("expected one vector of coordinates".into()));
+        };
+        if let Some(found) = self.vector_register(coordinates) {
+            same(&found, types.iter().map(|ty| ty.width()))?;
+            rows.extend(found.iter().map(|(_, row)| *row));
+            resolved.reads.extend(found);
+            return Ok(arg);
+        }
+        for (item, ty) in elements(coordinates, types.len())?.iter().zip(types) {
+            self.source(item, *ty, rows, resolved)?;
+        }
+        Ok(arg)
     }
 
     fn address_operand(

@@ -99,7 +99,7 @@ fn overwritten_operands_are_reported() {
     // By the same threads.
     let found = findings("STORE PROXY bar.sync 0; FENCE WGMMA COMMIT bar.sync 0; STORE bar.sync 0; WAIT 0;");
     let operands = |(class, sentence): &(Class, String)| {
-        *class == Class::AsyncMultiply && sentence.contains("overwritten before warp")
+        *class == Class::AsyncMultiply && sentence.contains("is overwritten")
     };
     assert!(found.iter().any(operands), "{found:?}");
     // By the other warpgroup, after a barrier that comes before the wait.

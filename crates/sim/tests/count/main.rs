@@ -3,9 +3,11 @@
 
 mod atomics;
 mod barrier;
+mod bulk;
 mod control;
 mod global;
 mod matrix;
+mod mbarrier;
 mod names;
 mod same;
 mod shared;

@@ -5,6 +5,7 @@
 use crate::harness::{Column, check, eval, pairs, patterns};
 use crate::sync::Grid;
 use warpproof_sim::StopKind;
+use warpproof_sim::num::compare::Extremum;
 use warpproof_sim::num::half;
 
 /// Code that sets `%p` to the address of the thread's own cell in a memory space, initialized with `%s0`.
@@ -152,6 +153,107 @@ fn floating_point_addition() {
     operator_on("sm_89", "add.noftz", "f16x2", &halves, |a, b, _| both(a, b, f16));
     operator_on("sm_90", "add.noftz", "bf16", &halves, |a, b, _| u64::from(half::add_bf16(low(a), low(b))));
     operator_on("sm_90", "add.noftz", "bf16x2", &halves, |a, b, _| both(a, b, half::add_bf16));
+}
+
+/// Checks `atom` and `red` of a vector in global memory; `f(old, b)` is the new value of each scalar element of `scalar` bits.
+fn vector(op: &str, (count, ty): (usize, &str), scalar: u32, f: impl Fn(u64, u64) -> u64) {
+    const THREADS: usize = 64;
+    let bits = bits_of(ty);
+    let (each, cut) = (64 / usize::try_from(bits).unwrap(), u64::MAX >> (64 - scalar));
+    let (cells, operands) = (patterns(2 * THREADS), patterns(5 * THREADS)[THREADS..3 * THREADS].to_vec());
+    let group = |name: &str, word: usize| {
+        let names: Vec<String> = (0..each).map(|i| format!("%{name}{}", word * each + i)).collect();
+        format!("{{{}}}", names.join(", "))
+    };
+    let list = |name: &str| {
+        let names: Vec<String> = (0..count).map(|i| format!("%{name}{i}")).collect();
+        format!("{{{}}}", names.join(", "))
+    };
+    // A thread has 16 bytes; what the vector leaves of them must stay.
+    let prepare = format!(
+        ".reg .b{bits} %b<16>; .reg .b{bits} %v<16>; ld.param.u64 %p, [in0]; mad.lo.u64 %p, %o, 2, %p; \
+         mov.b64 {}, 0; mov.b64 {}, 0; mov.b64 {}, %s1; mov.b64 {}, %s2;",
+        group("v", 0),
+        group("v", 1),
+        group("b", 0),
+        group("b", 1)
+    );
+    let sources = [
+        ("b64", cells.clone()),
+        ("b64", operands[..THREADS].to_vec()),
+        ("b64", operands[THREADS..].to_vec()),
+    ];
+    let bytes = count * usize::try_from(bits / 8).unwrap();
+    let combine = |old: u64, b: u64, from: usize| -> (u64, u64) {
+        let (mut new, mut kept) = (old, 0);
+        for at in (0..64).step_by(usize::try_from(scalar).unwrap()) {
+            if from + at / 8 < bytes {
+                let mask = cut << at;
+                new = new & !mask | (f(old >> at & cut, b >> at & cut) & cut) << at;
+                kept |= old & mask;
+            }
+        }
+        (new, kept)
+    };
+    let (registers, operand) = (list("v"), list("b"));
+    for (space, qualifier) in [(".global", ".relaxed.gpu"), ("", ""), (".global", ".release.sys")] {
+        let atom = format!(
+            "{prepare} atom{qualifier}{space}.{op}.v{count}.{ty} {registers}, [%p], {operand}; mov.b64 %d0, {}; \
+             mov.b64 %d1, {}; ld.global.b64 %d2, [%p]; ld.global.b64 %d3, [%p+8];",
+            group("v", 0),
+            group("v", 1)
+        );
+        let got = Grid::hopper(64)
+            .run(&atom, &["b64"; 4], &sources)
+            .unwrap_or_else(|stop| panic!("{atom}: {stop}"));
+        let red = format!(
+            "{prepare} red{qualifier}{space}.{op}.v{count}.{ty} [%p], {operand}; ld.global.b64 %d0, [%p]; \
+             ld.global.b64 %d1, [%p+8];"
+        );
+        let reduced =
+            Grid::hopper(64).run(&red, &["b64"; 2], &sources).unwrap_or_else(|stop| panic!("{red}: {stop}"));
+        for t in 0..THREADS {
+            let low = combine(cells[2 * t], operands[t], 0);
+            let high = combine(cells[2 * t + 1], operands[THREADS + t], 8);
+            let row: Vec<u64> = got.iter().map(|column| column[t]).collect();
+            assert_eq!(row, [low.1, high.1, low.0, high.0], "thread {t}: {atom}");
+            assert_eq!([reduced[0][t], reduced[1][t]], [low.0, high.0], "thread {t}: {red}");
+        }
+    }
+}
+
+#[test]
+fn vectors() {
+    let low = |v: u64| u16::try_from(v).unwrap();
+    for count in [2, 4] {
+        vector("add", (count, "f32"), 32, |a, b| sum_f32(a, b, true));
+    }
+    for (ty, counts) in [("f16", &[2, 4, 8][..]), ("f16x2", &[2, 4])] {
+        for &count in counts {
+            vector("add.noftz", (count, ty), 16, |a, b| u64::from(half::add_f16(low(a), low(b), false)));
+            vector("min.noftz", (count, ty), 16, |a, b| {
+                u64::from(half::minmax_f16(Extremum::Min, low(a), low(b), false, false, false))
+            });
+        }
+    }
+    for (ty, counts) in [("bf16", &[2, 4, 8][..]), ("bf16x2", &[2, 4])] {
+        for &count in counts {
+            vector("add.noftz", (count, ty), 16, |a, b| u64::from(half::add_bf16(low(a), low(b))));
+            vector("max.noftz", (count, ty), 16, |a, b| {
+                u64::from(half::minmax_bf16(Extremum::Max, low(a), low(b), false, false))
+            });
+        }
+    }
+}
+
+#[test]
+fn vectors_in_shared_memory_are_reported() {
+    let body = ".shared .align 16 .b8 c[16]; .reg .f32 %f<2>; mov.f32 %f0, 0f3F800000; mov.f32 %f1, %f0; \
+                mov.u64 %p, c; cvta.shared.u64 %p, %p; red.add.v2.f32 [%p], {%f0, %f1};";
+    assert_eq!(Grid::hopper(32).stop(body), StopKind::Bounds);
+    let body = ".reg .f32 %f<2>; mov.f32 %f0, 0f3F800000; mov.f32 %f1, %f0; ld.param.u64 %p, [out0]; \
+                red.global.add.v2.f32 [%p+4], {%f0, %f1};";
+    assert_eq!(Grid::hopper(32).stop(body), StopKind::Alignment);
 }
 
 #[test]

@@ -251,6 +251,10 @@ fn blocks_of_a_cluster_send_to_each_other() {
         );
         assert_eq!(across(&body), mirrored(64), "{vector}");
     }
+    let body = ".reg .b32 %y; .reg .b128 %w; ld.global.b64 %d0, [%f]; mov.b128 %w, {%d0, %d0}; add.u32 %a, %a, %a; sub.u32 %a, %a, %b; mapa.shared::cluster.u32 %n, %a, %v; mapa.shared::cluster.u32 %y, %m, %v;
+        @%q mbarrier.arrive.expect_tx.shared::cta.b64 _, [%m], 1024; barrier.cluster.arrive; barrier.cluster.wait;
+        st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b128 [%n], %w, [%y]; WAIT ld.shared.b64 %d0, [%a];";
+    assert_eq!(across(body), mirrored(64));
     // A remote arrival.
     let body = ".reg .b32 %y; mapa.shared::cluster.u32 %y, %m, %v; @%q mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%y]; WAIT ld.global.b64 %d0, [%f];";
     assert_eq!(across(body), data());

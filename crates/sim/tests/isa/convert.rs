@@ -334,6 +334,18 @@ fn floats_to_wider_floats() {
             vec![sat64(s, x[0])]
         });
     }
+    for rnd in ROUNDINGS {
+        let plain = if matches!(rnd, ".rm" | ".rp") { "" } else { ".ftz" };
+        let body = format!("cvt{rnd}{plain}.bf16.f32 %d0, %s0;\ncvt{rnd}.ftz.bf16.f32 %d1, %s0;");
+        check(&body, &["bf16", "bf16"], &[("f32", singles())], |x| {
+            let of = |ftz| soft::<Single, BFloat>(u64::from(flushed(ftz, low(x[0]))), rnd, 0x7fff);
+            vec![of(!plain.is_empty()), of(true)]
+        });
+        let body = format!("cvt{rnd}.f32.bf16 %d0, %s0;\ncvt{rnd}.ftz.f32.bf16 %d1, %s0;");
+        let plain = "cvt.f32.bf16 %d0, %s0;\ncvt.ftz.f32.bf16 %d1, %s0;";
+        let sources = [("bf16", halves())];
+        assert_eq!(eval(&body, &["f32", "f32"], &sources), eval(plain, &["f32", "f32"], &sources));
+    }
     check("cvt.rp.f64.bf16 %d0, %s0;", &["f64"], &[("bf16", halves())], |x| {
         vec![convert::cvt_f64_bf16(u16::try_from(x[0]).unwrap())]
     });

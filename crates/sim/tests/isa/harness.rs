@@ -10,7 +10,7 @@ use warpproof_sim::simd::Level;
 use warpproof_sim::{Buffer, Device, Outcome, Stop};
 
 /// A module header that supports every form.
-pub(crate) const HEAD: &str = ".version 9.1\n.target sm_100a\n.address_size 64\n";
+pub(crate) const HEAD: &str = ".version 9.2\n.target sm_100a\n.address_size 64\n";
 
 /// A column of values, one per thread, as bits.
 pub(crate) type Column = Vec<u64>;

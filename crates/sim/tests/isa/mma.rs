@@ -133,7 +133,7 @@ pub(crate) fn code(random: &mut SplitMix, element: Element, specials: bool) -> u
                 [0x7f80_0000, 0xff80_0000, 0x7fc0_0000, 0x8000_0000, 0x2000][(bits / 64 % 5) as usize]
             }
             Element::E4m3 => [0x7f, 0xff, 0x80, 1, 0x7e][(bits / 64 % 5) as usize],
-            Element::E5m2 => [0x7c, 0xfc, 0x7e, 0x80, 1][(bits / 64 % 5) as usize],
+            _ => [0x7c, 0xfc, 0x7e, 0x80, 1][(bits / 64 % 5) as usize],
         };
     }
     let value = ((bits >> 11) as f64 / (1u64 << 53) as f64 * 4.0 - 2.0) as f32;
@@ -143,7 +143,7 @@ pub(crate) fn code(random: &mut SplitMix, element: Element, specials: bool) -> u
         }
         Element::Bf16 => u64::from(value.to_bits() >> 16),
         Element::Tf32 => u64::from(value.to_bits() & 0xffff_e000),
-        Element::E4m3 | Element::E5m2 => bits & 0xff,
+        _ => bits & 0xff,
     }
 }
 

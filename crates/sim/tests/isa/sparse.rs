@@ -216,7 +216,7 @@ fn small(element: Element, value: i64) -> u64 {
         Element::Bf16 => bits >> 16,
         Element::Tf32 => bits,
         Element::E4m3 => [0, 0x38, 0x40, 0x44][value.unsigned_abs() as usize] | u32::from(value < 0) << 7,
-        Element::E5m2 => [0, 0x3c, 0x40, 0x42][value.unsigned_abs() as usize] | u32::from(value < 0) << 7,
+        _ => [0, 0x3c, 0x40, 0x42][value.unsigned_abs() as usize] | u32::from(value < 0) << 7,
     })
 }
 

@@ -171,6 +171,15 @@ fn reductions_change_texels() {
     run(&mut device, body, &[], &[("b64", handle.clone())]).unwrap();
     let cell = device.heap().read(image.base().address + 8, 8).unwrap();
     assert_eq!(cell, (32u64 << 32 | 32).to_le_bytes());
+    // 64 bits: -1 is the least signed number and the largest unsigned one.
+    for (op, wanted) in
+        [("min.1d.s64", u64::MAX), ("max.1d.u64", u64::MAX), ("max.1d.s64", 7), ("min.1d.u64", 7)]
+    {
+        let body = format!("sured.b.min.1d.u64.clamp [%s0, {{8}}], 7; sured.b.{op}.clamp [%s0, {{8}}], -1;");
+        run(&mut device, &body, &[], &[("b64", handle.clone())]).unwrap();
+        let cell = device.heap().read(image.base().address + 8, 8).unwrap();
+        assert_eq!(cell, wanted.to_le_bytes(), "{body}");
+    }
     let stop =
         run(&mut device, "sured.p.add.1d.b32.zero [%s0, {0}], 1;", &[], &[("b64", handle)]).unwrap_err();
     assert!(stop.sentence.contains("not 32-bit integers"), "{stop}");

@@ -295,7 +295,7 @@ fn fences_change_nothing() {
     assert_eq!(Grid::block(32).column(body), vec![5; 32]);
     let body = "fence.acq_rel.cluster; fence.acquire.gpu; fence.release.cta; fence.mbarrier_init.release.cluster;
         fence.acquire.sync_restrict::shared::cluster.cluster; fence.release.sync_restrict::shared::cta.cluster;
-        fence.proxy.async; fence.proxy.async.shared::cta; fence.proxy.async.global;
+        membar.proxy.async; fence.proxy.async; fence.proxy.async.shared::cta; fence.proxy.async.global;
         fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;
         fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;
         griddepcontrol.wait; griddepcontrol.launch_dependents;

@@ -31,6 +31,8 @@ pub(crate) struct Case {
     pub(crate) b: Vec<u64>,
     pub(crate) c: Vec<u64>,
     pub(crate) d: Vec<u64>,
+    /// Scales of A and B by row; empty if the multiplication has none.
+    pub(crate) scales: (Vec<u64>, Vec<u64>),
 }
 
 pub(crate) fn cases_of(file: &Path) -> Vec<Case> {
@@ -42,6 +44,7 @@ pub(crate) fn cases_of(file: &Path) -> Vec<Case> {
                 let hex = value[key].as_str().unwrap();
                 hex.split(' ').map(|code| u64::from_str_radix(code, 16).unwrap()).collect()
             };
+            let scales = |key: &str| if value[key].is_null() { Vec::new() } else { codes(key) };
             let op = value["op"].as_str().unwrap().to_owned();
             let shape = op.split('.').next().unwrap();
             let sizes: Vec<usize> =
@@ -55,6 +58,7 @@ pub(crate) fn cases_of(file: &Path) -> Vec<Case> {
                 b: codes("b"),
                 c: codes("c"),
                 d: codes("d"),
+                scales: (scales("scale_a"), scales("scale_b")),
                 op,
             }
         })

@@ -23,25 +23,27 @@ const SHARED: usize = 40 << 10;
 const B_START: usize = 8 << 10;
 
 #[derive(Clone)]
-struct Case {
+pub(crate) struct Case {
     /// `m64n8k16.f32.f16.f16`, with modifiers between the shape and the types, and behind them.
-    op: String,
-    n: usize,
-    k: usize,
+    pub(crate) op: String,
+    pub(crate) n: usize,
+    pub(crate) k: usize,
     /// Bits of an element of A and B.
-    bits: usize,
-    packed: bool,
+    pub(crate) bits: usize,
+    pub(crate) packed: bool,
     /// Swizzle of the descriptors, 0 to 3.
-    swizzle: u64,
-    transposed: (bool, bool),
-    registers: bool,
+    pub(crate) swizzle: u64,
+    pub(crate) transposed: (bool, bool),
+    pub(crate) registers: bool,
     /// The operand `scale-d`, and the immediates that follow `scale-d`.
-    scale: &'static str,
-    negated: (bool, bool),
+    pub(crate) scale: &'static str,
+    pub(crate) negated: (bool, bool),
+    /// The selector and the metadata of each thread, if A is sparse.
+    pub(crate) sparse: Option<(u32, Vec<u32>)>,
 }
 
 impl Case {
-    fn new(op: &str) -> Case {
+    pub(crate) fn new(op: &str) -> Case {
         let sizes: Vec<usize> = op
             .split('.')
             .next()
@@ -60,7 +62,14 @@ impl Case {
             registers: false,
             scale: "1",
             negated: (false, false),
+            sparse: None,
         }
+    }
+
+    /// With a sparse A.
+    pub(crate) fn sparse(op: &str, selector: u32, metadata: Vec<u32>) -> Case {
+        let case = Case::new(op);
+        Case { bits: 2 * case.bits, sparse: Some((selector, metadata)), ..case }
     }
 
     fn accumulators(&self) -> usize {
@@ -68,8 +77,8 @@ impl Case {
     }
 
     /// The byte of row `r` (of A, or column of B) at byte or column `k`, by the manual's canonical layouts; `rows` is the
-    /// extent of the operand.
-    fn place(&self, transposed: bool, rows: usize, r: usize, k: usize) -> usize {
+    /// extent of the operand, `depth` that of k.
+    fn place(&self, transposed: bool, (rows, depth): (usize, usize), r: usize, k: usize) -> usize {
         let span = [0, 128, 64, 32][self.swizzle as usize];
         let linear = match (transposed, span) {
             // Core matrices of 8 rows and 16 bytes: those of the second half of k follow all of the first half.
@@ -79,7 +88,7 @@ impl Case {
             // Core matrices of 8 k and 8 rows; `r` counts elements.
             (true, 0) => r / 8 * 128 + k / 8 * (rows / 8 * 128) + k % 8 * 16 + r % 8 * 2,
             (true, span) => {
-                r / (span / 2) * (16 * span) + k / 8 * (8 * span) + k % 8 * span + r % (span / 2) * 2
+                r / (span / 2) * (depth * span) + k / 8 * (8 * span) + k % 8 * span + r % (span / 2) * 2
             }
         };
         let mask = if span == 0 { 0 } else { span / 16 - 1 };
@@ -87,35 +96,36 @@ impl Case {
     }
 
     /// The descriptor of an operand at `start`.
-    fn descriptor(&self, transposed: bool, rows: usize, start: usize) -> u64 {
+    fn descriptor(&self, transposed: bool, (rows, depth): (usize, usize), start: usize) -> u64 {
         let span = [0, 128, 64, 32][self.swizzle as usize];
         let (leading, stride) = match (transposed, span) {
             (_, 0) => (rows / 8 * 128, 128),
             (false, span) => (16, 8 * span),
-            (true, span) => (16 * span, 8 * span),
+            (true, span) => (depth * span, 8 * span),
         };
         (start as u64 >> 4) | (leading as u64 >> 4) << 16 | (stride as u64 >> 4) << 32 | self.swizzle << 62
     }
 
     /// Stores an operand, given by row, in shared memory.
     fn store(&self, memory: &mut [u8], transposed: bool, matrix: &Matrix, by_column: bool) {
-        let rows = if by_column { matrix.columns } else { matrix.rows };
+        let (rows, depth) =
+            if by_column { (matrix.columns, matrix.rows) } else { (matrix.rows, matrix.columns) };
         for r in 0..rows {
             let at = |k: usize| if by_column { matrix.at(k, r) } else { matrix.at(r, k) };
             if transposed {
-                for k in 0..self.k {
-                    let place = self.place(true, rows, r, k);
+                for k in 0..depth {
+                    let place = self.place(true, (rows, depth), r, k);
                     memory[place..place + 2].copy_from_slice(&(at(k) as u16).to_le_bytes());
                 }
                 continue;
             }
-            for byte in 0..32 {
+            for byte in 0..depth * self.bits / 8 {
                 let value = if self.bits < 8 {
                     (0..8).fold(0, |value, bit| value | at(8 * byte + bit) << bit)
                 } else {
                     at(8 * byte / self.bits) >> (8 * byte % self.bits)
                 };
-                memory[self.place(false, rows, r, byte)] = value as u8;
+                memory[self.place(false, (rows, depth), r, byte)] = value as u8;
             }
         }
     }
@@ -129,8 +139,12 @@ impl Case {
     fn instruction(&self) -> String {
         let number = |negated: bool| if negated { -1 } else { 1 };
         let a = if self.registers { Case::list("a", 4) } else { "%da".to_owned() };
+        let (sparse, metadata) = match &self.sparse {
+            Some((selector, _)) => (".sp", format!("%meta, {selector}, ")),
+            None => ("", String::new()),
+        };
         let mut text = format!(
-            "wgmma.mma_async.sync.aligned.{} {}, {a}, %db, {}",
+            "wgmma.mma_async{sparse}.sync.aligned.{} {}, {a}, %db, {metadata}{}",
             self.op,
             Case::list("d", self.accumulators()),
             self.scale
@@ -150,11 +164,12 @@ impl Case {
     /// A kernel with one multiplication per block. `body` replaces what is between loading and storing the accumulators.
     fn kernel(&self, body: &str) -> String {
         let count = self.accumulators();
+        let stored = if self.sparse.is_some() { self.k / 2 } else { self.k };
         let mut text = format!(
-            ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 memory, .param .u64 fragments, .param .u64 c, .param .u64 out) {{
+            ".version 8.2\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 memory, .param .u64 fragments, .param .u64 c, .param .u64 out) {{
             .shared .align 1024 .b8 mem[{SHARED}];
             .reg .b32 %t, %i, %x, %y; .reg .b64 %p, %q; .reg .pred %go, %yes, %no; .reg .b64 %da, %db;
-            .reg .b32 %d<{count}>; .reg .b32 %a<4>; .reg .b32 %old<{count}>;
+            .reg .b32 %d<{count}>; .reg .b32 %a<4>, %meta; .reg .b32 %old<{count}>;
             mov.u32 %t, %tid.x; mov.u32 %y, %ctaid.x;
             ld.param.u64 %p, [memory]; mul.wide.u32 %q, %y, {SHARED}; add.u64 %p, %p, %q;
             mul.lo.u32 %i, %t, 4;
@@ -165,11 +180,11 @@ impl Case {
             setp.eq.u32 %yes, %t, %t; setp.ne.u32 %no, %t, %t;
             mov.u32 %y, %ctaid.x; mad.lo.u32 %i, %y, 128, %t;
             mov.u64 %da, {:#x}; mov.u64 %db, {:#x};
-            ld.param.u64 %p, [fragments]; mul.wide.u32 %q, %i, 16; add.u64 %p, %p, %q;
-            ld.global.v4.u32 {{%a0, %a1, %a2, %a3}}, [%p];
+            ld.param.u64 %p, [fragments]; mul.wide.u32 %q, %i, 32; add.u64 %p, %p, %q;
+            ld.global.v4.u32 {{%a0, %a1, %a2, %a3}}, [%p]; ld.global.u32 %meta, [%p+16];
             ld.param.u64 %p, [c]; mul.wide.u32 %q, %i, {}; add.u64 %p, %p, %q;\n",
-            self.descriptor(self.transposed.0, 64, 0),
-            self.descriptor(self.transposed.1, self.n, B_START),
+            self.descriptor(self.transposed.0, (64, stored), 0),
+            self.descriptor(self.transposed.1, (self.n, self.k), B_START),
             4 * count
         );
         for i in 0..count {
@@ -183,7 +198,7 @@ impl Case {
         text + "ret;\n}\n"
     }
 
-    fn body(&self) -> String {
+    pub(crate) fn body(&self) -> String {
         format!(
             "wgmma.fence.sync.aligned;\n{}\nwgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n",
             self.instruction()
@@ -196,7 +211,7 @@ impl Case {
         (thread / 32 * 16 + i / 2 % 2 * 8 + lane / 4, i / 4 * 8 + lane % 4 * 2 + i % 2)
     }
 
-    fn run(
+    pub(crate) fn run(
         &self,
         level: Level,
         body: &str,
@@ -221,6 +236,8 @@ impl Case {
                         word | value << (self.bits % 32 * e)
                     }));
                 }
+                let metadata = self.sparse.as_ref().map_or(0, |(_, metadata)| metadata[thread]);
+                fragments.extend([metadata, 0, 0, 0]);
                 for r in 0..count {
                     c_words.push((0..per).fold(0u32, |word, e| {
                         let (row, column) = Case::c_place(thread, per * r + e);
@@ -286,7 +303,7 @@ impl Case {
     }
 }
 
-fn element(name: &str) -> Element {
+pub(crate) fn element(name: &str) -> Element {
     match name {
         "f16" => Element::F16,
         "bf16" => Element::Bf16,
@@ -296,11 +313,11 @@ fn element(name: &str) -> Element {
     }
 }
 
-fn sign(element: Element) -> u32 {
+pub(crate) fn sign(element: Element) -> u32 {
     match element {
         Element::F16 | Element::Bf16 => 0x8000,
         Element::Tf32 => 0x8000_0000,
-        Element::E4m3 | Element::E5m2 => 0x80,
+        _ => 0x80,
     }
 }
 
@@ -550,7 +567,8 @@ fn what_is_wrong_stops() {
 fn the_target_must_be_hopper() {
     let case = Case::new("m64n8k16.f32.f16.f16");
     let load = |target: &str| {
-        let text = case.kernel(&case.body()).replace("sm_90a", target);
+        let text =
+            case.kernel(&case.body()).replace("sm_90a", target).replace(".version 8.2", ".version 8.8");
         let mut device = Device::new();
         device.load(&text).and_then(|module| module.kernel("k").map(|_| ()))
     };
@@ -560,11 +578,11 @@ fn the_target_must_be_hopper() {
         assert!(stop.sentence.contains("needs sm_90a"), "{target}: {stop}");
     }
     for version in ["8.1", "8.5", "8.8", "9.0"] {
-        let text = case.kernel(&case.body()).replace(".version 8.0", &format!(".version {version}"));
+        let text = case.kernel(&case.body()).replace(".version 8.2", &format!(".version {version}"));
         let mut device = Device::new();
         assert!(device.load(&text).unwrap().kernel("k").is_ok(), "{version}");
     }
-    let old = case.kernel(&case.body()).replace(".version 8.0", ".version 7.8");
+    let old = case.kernel(&case.body()).replace(".version 8.2", ".version 7.8");
     assert!(Device::new().load(&old).unwrap().kernel("k").is_err());
 }
 
@@ -573,7 +591,7 @@ fn the_target_must_be_hopper() {
 fn registers_of_warpgroups_are_counted() {
     let run = |body: &str| {
         let text = format!(
-            ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k() {{ .reg .b32 %t; .reg .pred %p; mov.u32 %t, %tid.x; setp.lt.u32 %p, %t, 128; {body} ret; }}\n"
+            ".version 8.2\n.target sm_90a\n.address_size 64\n.visible .entry k() {{ .reg .b32 %t; .reg .pred %p; mov.u32 %t, %tid.x; setp.lt.u32 %p, %t, 128; {body} ret; }}\n"
         );
         let mut device = Device::new();
         let module = device.load(&text).unwrap();
@@ -585,6 +603,11 @@ fn registers_of_warpgroups_are_counted() {
     assert!(fits.is_none(), "{fits:?}");
     let stop = run("setmaxnreg.inc.sync.aligned.u32 240;").unwrap();
     assert_eq!((stop.blame, stop.kind), (Blame::Kernel, StopKind::Deadlock), "{stop}");
+    // A warp waits until another one releases registers.
+    let waits =
+        run("@%p bra P; setmaxnreg.inc.sync.aligned.u32 232; ret; P: setmaxnreg.inc.sync.aligned.u32 240; \
+         nanosleep.u32 100; setmaxnreg.dec.sync.aligned.u32 40;");
+    assert!(waits.is_none(), "{waits:?}");
     let odd = run("setmaxnreg.inc.sync.aligned.u32 100;").unwrap();
     assert_eq!((odd.blame, odd.kind), (Blame::Input, StopKind::Malformed), "{odd}");
 }

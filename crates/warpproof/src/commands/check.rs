@@ -322,6 +322,7 @@ impl Check {
             max_findings: self.max_findings.saturating_mul(COPIES),
             memory: beside,
             touched: false,
+            overlap: None,
         };
         let start = Instant::now();
         let checked = if let Some(bounds) = examined.bounds {

@@ -2,9 +2,11 @@
 
 mod arguments;
 mod case;
+mod clusters;
 mod cooperative;
 mod fill;
 mod header;
+mod map;
 mod parameters;
 mod spec;
 mod variables;
@@ -100,6 +102,8 @@ pub(crate) struct Plan {
     grid: [u32; 3],
     /// Blocks in a cluster, if the launch sets them.
     cluster: Option<[u32; 3]>,
+    /// Whether clusters may have a size that not every device supports.
+    nonportable: bool,
     block: Option<[u32; 3]>,
     shared: u32,
     /// Whether the launch is cooperative; `None`: depends on the kernel.
@@ -257,12 +261,24 @@ impl LaunchFlags {
     }
 
     fn plan_of(&self, line: LaunchLine) -> Result<Plan, Box<Report>> {
-        let LaunchLine { line, kernel, grid, block, shared, cluster, cooperative, args, symbols } = line;
+        let LaunchLine {
+            line,
+            kernel,
+            grid,
+            block,
+            shared,
+            cluster,
+            nonportable,
+            cooperative,
+            args,
+            symbols,
+        } = line;
         Ok(Plan {
             line: Some(line).filter(|line| *line > 0),
             kernel: self.kernel.clone().or(kernel),
             grid: self.grid.or(grid).unwrap_or([1; 3]),
             cluster,
+            nonportable,
             block: self.block.or(block),
             shared: self.shared.or(shared).unwrap_or(0),
             cooperative: if self.cooperative { Some(true) } else { cooperative },
@@ -298,6 +314,7 @@ impl LaunchFlags {
         })?;
         let mut packing = arguments::pack(&plan.specs, &memory.arrays).map_err(refused)?;
         parameters::check(&plan.specs, &mut packing.packed, &kernel, source).map_err(refused)?;
+        clusters::fit(&kernel, plan, &module.linked().target).map_err(refused)?;
         let cooperative = plan.cooperative.unwrap_or_else(|| kernel.program().synchronizes_grid());
         if cooperative {
             cooperative::fits(&kernel, plan, block, &module.linked().target).map_err(refused)?;

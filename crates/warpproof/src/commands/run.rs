@@ -38,6 +38,7 @@ use render::Print;
 ///   --arg w:f16=@weights.npy              an array from a file, with the file's extents
 ///   --arg 'p:{x:f32[64]=ones, n:i32=64}'  a struct by value; its members are laid out as in C
 ///   --arg y:=x                            the same array again; y:=x+128 points to its element 128
+///   --arg 'm:map(x, box=8x64)'            a tensor map of x for boxes of 8 × 64 elements
 ///
 /// Types: u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64 e4m3 e5m2.
 /// Fills: zeros, ones, a number, iota(start,step), randn(seed=,mean=,std=), uniform(lo,hi,seed=),

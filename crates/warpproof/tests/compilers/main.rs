@@ -3,7 +3,7 @@
 //!
 //! `nvrtc` compiles `corpus/cuda/*.cu` for sm_89 and launches every kernel according to its `//@launch:`
 //! lines; without a toolchain these tests print a note and pass, unless `WARPPROOF_REQUIRE_TOOLCHAIN` is
-//! set. `triton` launches the committed modules of `corpus/triton` for sm_89 and needs no toolchain.
+//! set. `triton` launches the committed modules of `corpus/triton` and needs no toolchain.
 //!
 //! References are integers or f64, and do not use the simulator's arithmetic. An inexact result is compared
 //! with a bound that follows from the kernel's arithmetic (`reference`): roundings of a sum of n terms, the
@@ -26,6 +26,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod data;
+mod forms;
 mod launch;
 mod nvrtc;
 mod reference;

@@ -76,7 +76,7 @@ pub(crate) fn close_data(what: &str, result: &Data, wanted: impl IntoIterator<It
     assert_eq!(count, result.len(), "{what}: length");
 }
 
-/// How a tensor core adds (published for Ada: arXiv 2511.10909, 2512.07004): products are exact; a block of them and the
+/// How a tensor core adds (published for Ada and Hopper: arXiv 2511.10909, 2512.07004): products are exact; a block of them and the
 /// running sum are each cut off 2^fraction below the largest of them, and the sum is rounded to the accumulator.
 #[derive(Clone, Copy)]
 pub(crate) struct TensorCore {
@@ -96,6 +96,16 @@ impl TensorCore {
             // f32 operands are used as tf32.
             Type::F32 => TensorCore { block: 4, fraction: 24, output: 23, least },
             _ => TensorCore { block: 16, fraction: 13, output: 13, least },
+        }
+    }
+
+    /// For operands of a type and an accumulator of f32 on Hopper, `wgmma` for 8-bit formats.
+    pub(crate) fn of_hopper(ty: Type) -> TensorCore {
+        let least = ty.least_exponent();
+        match ty {
+            Type::F16 | Type::Bf16 => TensorCore { block: 16, fraction: 25, output: 23, least },
+            Type::F32 => TensorCore { block: 8, fraction: 25, output: 23, least },
+            _ => TensorCore { block: 32, fraction: 13, output: 13, least },
         }
     }
 

@@ -25,9 +25,9 @@ fn at_least_150_correct_kernels_are_silent() {
     let pass = kernels(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/pass"));
     let (cuda, triton) = (nvrtc::launches(), triton::modules().len());
     eprintln!(
-        "silent: {} correct kernels; {pass} of the pass suite, {cuda} launches of corpus/cuda and {triton} Triton \
-         modules, both for sm_89",
+        "silent: {} correct kernels; {pass} of the pass suite, {cuda} launches of corpus/cuda for sm_89 and {triton} \
+         Triton modules for sm_89 and sm_90",
         pass + cuda + triton
     );
-    assert!(pass + cuda + triton >= 150 && triton >= 20);
+    assert!(pass + cuda + triton >= 150 && triton >= 40);
 }

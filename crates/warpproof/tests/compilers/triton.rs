@@ -1,5 +1,5 @@
-//! Triton's kernels: the committed modules of `corpus/triton` for sm_89, launched according to their
-//! manifest.
+//! Triton's kernels: the committed modules of `corpus/triton` for sm_89 and sm_90a, launched according to
+//! their manifest.
 //!
 //! In addition to random inputs with bounded errors, matrix products and attention run on inputs for which
 //! every step is exact: small integers, and queries that each match one key. Then the result must be
@@ -7,6 +7,7 @@
 
 mod attention;
 mod matmul;
+mod persistent;
 mod rows;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use warpproof_sim::check::Role;
 
 use crate::data::{Data, Type};
 use crate::launch::{Argument, Case, Launched};
+use crate::reference::TensorCore;
 
 #[derive(Deserialize)]
 struct Manifest {
@@ -53,15 +55,16 @@ fn corpus() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../corpus/triton")
 }
 
-/// The modules for sm_89.
+/// All modules.
 pub(crate) fn modules() -> Vec<Module> {
     let text = fs::read_to_string(corpus().join("manifest.json")).unwrap();
     let manifest: Manifest = serde_json::from_str(&text).unwrap();
-    manifest.modules.into_iter().filter(|module| module.arch == "sm_89").collect()
+    manifest.modules
 }
 
-fn module(name: &str) -> Module {
-    modules().into_iter().find(|module| module.name == name).unwrap_or_else(|| panic!("no module {name}"))
+fn module(name: &str, arch: &str) -> Module {
+    let found = modules().into_iter().find(|module| module.name == name && module.arch == arch);
+    found.unwrap_or_else(|| panic!("no module {name} for {arch}"))
 }
 
 fn element_type(name: &str) -> Type {
@@ -79,6 +82,14 @@ fn element_type(name: &str) -> Type {
 }
 
 impl Module {
+    /// How the tensor core of its architecture adds.
+    fn tensor_core(&self, ty: Type) -> TensorCore {
+        match self.arch.as_str() {
+            "sm_90" => TensorCore::of_hopper(ty),
+            _ => TensorCore::of(ty),
+        }
+    }
+
     fn constant(&self, name: &str) -> usize {
         usize::try_from(self.constants[name].as_u64().unwrap()).unwrap()
     }
@@ -110,8 +121,14 @@ impl Module {
         let argument = |parameter: &Parameter| {
             let name = parameter.name.clone();
             if parameter.scratch {
-                assert_eq!(self.scratch_bytes[&name], 0);
-                return Argument { name, data: Data::of_bits(Type::U64, [0]), scalar: true, role: Role::In };
+                // Each block has its part.
+                let blocks: u32 = grid.iter().product();
+                let bytes = usize::try_from(self.scratch_bytes[&name]).unwrap() * blocks as usize;
+                let (data, scalar) = match bytes {
+                    0 => (Data::of_bits(Type::U64, [0]), true),
+                    _ => (Data::unwritten(Type::I8, bytes), false),
+                };
+                return Argument { name, data, scalar, role: Role::InOut };
             }
             let (_, data) = values.iter().find(|(given, _)| *given == name).unwrap();
             let scalar = !parameter.ty.starts_with('*');
@@ -119,7 +136,8 @@ impl Module {
             assert!(!scalar || !parameter.aligned || data.integers()[0] % 16 == 0, "{name} of {}", self.name);
             // The padding between the rows of a result must stay unchanged, so not all of the array is
             // written.
-            let role = if data.is_unwritten() { Role::InOut } else { Role::In };
+            let in_place = self.kernel == "cross_entropy" && name == "logits";
+            let role = if data.is_unwritten() || in_place { Role::InOut } else { Role::In };
             Argument { name, data: data.clone(), scalar, role }
         };
         Case {
@@ -165,8 +183,10 @@ fn rows_of(data: &Data, stride: usize, columns: usize) -> Data {
 
 #[test]
 fn every_module_is_tested() {
-    let tested: Vec<&str> = [rows::TESTED, matmul::TESTED, attention::TESTED].concat();
+    let tested: Vec<(&str, &str)> =
+        [rows::TESTED, matmul::TESTED, persistent::TESTED, attention::TESTED].concat();
     for module in modules() {
-        assert!(tested.contains(&module.name.as_str()), "{} has no test", module.name);
+        let (name, arch) = (module.name.as_str(), module.arch.as_str());
+        assert!(tested.contains(&(name, arch)), "{name} has no test for {arch}");
     }
 }

@@ -17,6 +17,7 @@ use super::Checked;
 use super::schedules::Runs;
 use super::settings::Settings;
 use super::site;
+use crate::isa::Op;
 use crate::{Device, Launch};
 use search::Search;
 use std::sync::Arc;
@@ -43,6 +44,8 @@ pub struct Explored {
     pub complete: bool,
     /// Whether no order exceeds that bound.
     pub unbounded: bool,
+    /// Whether the kernel has bulk copies or `wgmma`. Their times are not explored, so that the exploration is never complete.
+    pub asynchronous: bool,
 }
 
 impl Device {
@@ -72,12 +75,15 @@ impl Device {
             more = search.turn();
         }
         self.memory().restore(&runs.after);
-        let complete = !more && !search.cut && !runs.limited();
+        let agent = |op: &Op| matches!(op, Op::Bulk(_) | Op::MultiplyAsync(_));
+        let asynchronous = launch.program().metas.iter().any(|meta| agent(&meta.op));
+        let complete = !more && !search.cut && !runs.limited() && !asynchronous;
         Explored {
             executions,
             steps: search.longest,
             complete,
             unbounded: complete && search.beyond == 0,
+            asynchronous,
             checked: runs.end(),
         }
     }

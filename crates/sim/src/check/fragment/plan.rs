@@ -76,6 +76,8 @@ pub(in crate::check) struct Shape {
     /// Registers of A and of B.
     pub a: usize,
     pub b: usize,
+    /// Scales of a row of A and of a column of B; none if the product has no scales.
+    pub scales: u32,
 }
 
 impl Shape {
@@ -290,6 +292,9 @@ fn draft(program: &Program, pc: usize) -> Option<Draft> {
                 spaces: spaces(store.space),
             }
         }
+        // 8-bit elements of these instructions are not followed.
+        Op::LoadMatrix(tile) if tile.bytes.is_some() => unknown(),
+        Op::StoreMatrix(tile) if tile.bytes.is_some() => return None,
         Op::LoadMatrix(tile) => Draft {
             action: Action::MatrixLoad(tile.trans),
             to: words(all),
@@ -344,6 +349,10 @@ fn draft(program: &Program, pc: usize) -> Option<Draft> {
             plain(Action::Select, rows(ty.bytes(), all.get(..1)?), rows(ty.bytes(), all.get(1..3)?))
         }
         Op::Move(moved) => move_draft(program, pc, *moved),
+        // Elements below a byte are not followed.
+        Op::Convert(Convert { to: Some(Type::E2M1x2), .. } | Convert { from: Some(Type::E2M1x2), .. }) => {
+            unknown()
+        }
         Op::Convert(Convert { to: Some(to), from: Some(from), pack: false, .. }) => convert(*to, *from, all)?,
         Op::Arithmetic(op) if op.part == Part::Low => {
             let Some(blend) = blend(op.kind) else { return Some(unknown()) };
@@ -381,9 +390,11 @@ fn followed(element: Element) -> bool {
         | Element::S32
         | Element::E4M3
         | Element::E5M2
+        | Element::E3M2
+        | Element::E2M3
         | Element::U8
         | Element::S8 => true,
-        Element::F64 | Element::U4 | Element::S4 | Element::B1 => false,
+        Element::F64 | Element::E2M1 | Element::U4 | Element::S4 | Element::B1 => false,
     }
 }
 
@@ -391,7 +402,8 @@ fn followed(element: Element) -> bool {
 fn element_bytes(ty: Type) -> u32 {
     match ty {
         Type::F16x2 | Type::BF16x2 => 2,
-        Type::E4M3x2 | Type::E5M2x2 => 1,
+        Type::E4M3x2 | Type::E5M2x2 | Type::E3M2x2 | Type::E2M3x2 | Type::UE8M0x2 => 1,
+        Type::F32x2 => 4,
         ty => ty.bytes(),
     }
 }
@@ -421,7 +433,7 @@ fn move_draft(program: &Program, pc: usize, moved: Move) -> Draft {
 }
 
 fn convert(to: Type, from: Type, all: &[u32]) -> Option<Draft> {
-    let pair = |ty: Type| matches!(ty, Type::F16x2 | Type::BF16x2 | Type::E4M3x2 | Type::E5M2x2);
+    let pair = |ty: Type| element_bytes(ty) != ty.bytes();
     let (to_bytes, from_bytes) = (element_bytes(to), element_bytes(from));
     let file = |bytes: u32| if bytes == 8 { Width::W64 } else { Width::W32 };
     let rows = |bytes: u32, rows: &[u32]| rows.iter().map(|row| (file(bytes), *row)).collect::<Vec<Row>>();
@@ -441,8 +453,16 @@ fn convert(to: Type, from: Type, all: &[u32]) -> Option<Draft> {
 }
 
 impl Shape {
-    /// The shape of a product whose operands lie in 32-bit registers by the layouts of `isa/tile.rs`.
+    /// The shape of a product whose elements are followed one by one.
     pub(in crate::check) fn of(product: &Multiply) -> Option<Shape> {
+        if product.scale.is_some() || product.elements.contains(&Element::E2M1) {
+            return None;
+        }
+        Shape::in_registers(product)
+    }
+
+    /// The shape of a product whose operands lie in 32-bit registers by the layouts of `isa/tile.rs`, with or without scales.
+    pub(in crate::check) fn in_registers(product: &Multiply) -> Option<Shape> {
         if product.sparse != Sparsity::Dense {
             return None;
         }
@@ -451,18 +471,27 @@ impl Shape {
         let per = match a {
             Element::F16 | Element::BF16 => 2,
             Element::TF32 => 1,
-            Element::E4M3 | Element::E5M2 | Element::U8 | Element::S8 => 4,
+            // Two in a byte in the largest shape, one otherwise.
+            Element::E2M1 if k == 64 => 8,
+            Element::E4M3
+            | Element::E5M2
+            | Element::E3M2
+            | Element::E2M3
+            | Element::E2M1
+            | Element::U8
+            | Element::S8 => 4,
             Element::F32 | Element::F64 | Element::U4 | Element::S4 | Element::B1 | Element::S32 => {
                 return None;
             }
         };
-        if m < 8 || n < 8 || k < 4 * per || m > 32 || n > 32 || k > 32 {
+        if m < 8 || n < 8 || k < 4 * per || m > 32 || n > 32 || k > 8 * per.max(4) {
             return None;
         }
         let registers = |outer: usize| {
             if product.wmma && a == Element::F16 { 8 } else { outer / 8 * (k / (4 * per)) }
         };
         let packed = (c == Element::F16, d == Element::F16);
-        Some(Shape { m, n, k, per, packed, a: registers(m), b: registers(n) })
+        let scales = product.scale.map_or(0, |scale| scale.count);
+        Some(Shape { m, n, k, per, packed, a: registers(m), b: registers(n), scales })
     }
 }

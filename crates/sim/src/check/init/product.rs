@@ -10,7 +10,7 @@ use super::super::facts::{Cold, Facts};
 use super::super::fragment::{Operand, Shape, place, registers_of};
 use super::registers::{Bytes, Origin, Poison};
 use crate::isa::tile::place_c;
-use crate::machine::LANES;
+use crate::machine::{LANES, Registers, at};
 
 /// The poison of an operand, one bit for each row of A or column of B.
 struct Lines {
@@ -38,13 +38,15 @@ impl Poison {
         pc: u32,
         cold: &Cold,
         shape: Shape,
+        registers: &Registers,
     ) -> Option<(Origin, u32)> {
         let d = shape.accumulators(shape.packed.1);
         let (to, from) = cold.operands.split_at(d.min(cold.operands.len()));
         let (a, rest) = from.split_at(shape.a.min(from.len()));
         let (b, c) = rest.split_at(shape.b.min(rest.len()));
-        let rows = self.operand(facts, shape, Operand::A, a);
-        let columns = self.operand(facts, shape, Operand::B, b);
+        let (c, scales) = c.split_at(shape.accumulators(shape.packed.0).min(c.len()));
+        let mut rows = self.operand(facts, shape, Operand::A, a);
+        let mut columns = self.operand(facts, shape, Operand::B, b);
         let origin = self.first_origin(from, u32::MAX, pc);
         let useless = match (rows.inner(shape.m), columns.inner(shape.n)) {
             (true, _) => Some(a),
@@ -52,6 +54,20 @@ impl Poison {
             _ => None,
         };
         let useless = useless.map(|operand| (self.first_origin(operand, u32::MAX, pc), self.any(operand)));
+        let factors = if shape.scales == 0 { &[] } else { scales };
+        if let [a, a_byte, a_lane, b, b_byte, b_lane] = *factors {
+            let value = |row: u32| at(u32::try_from(facts.value(registers, row, 0) & 3).unwrap_or(0));
+            let used = |first: usize| ((1u16 << shape.scales) - 1) << first;
+            // As in `isa/mma/scaled.rs`: two lanes of a group have the rows g and g + 8, one has the column g.
+            for row in 0..shape.m {
+                let lane = 4 * (row % 8) + 2 * (value(a_lane) & 1) + row / 8;
+                rows.some |= u32::from(self.bytes(facts, a, lane) & used(value(a_byte)) != 0) << row;
+            }
+            for column in 0..shape.n {
+                let lane = 4 * column + value(b_lane);
+                columns.some |= u32::from(self.bytes(facts, b, lane) & used(value(b_byte)) != 0) << column;
+            }
+        }
         // Elements per register, and the bytes of one.
         let layout = |packed: bool| if packed { (2usize, 0b11u16) } else { (1, 0b1111) };
         let ((in_c, bytes_c), (in_d, bytes_d)) = (layout(shape.packed.0), layout(shape.packed.1));

@@ -226,12 +226,13 @@ impl Poison {
             }
             // Handled when the exchange is observed.
             Rule::Vote | Rule::Lanes => {}
-            Rule::Halves => {
+            Rule::Halves(size) => {
                 let mut bytes = [0; LANES];
                 for lane in lanes_of(exec) {
                     let any = reads.iter().fold(0, |any, row| any | self.bytes(facts, *row, lane));
                     let half = |mask: u16| if any & mask != 0 { mask } else { 0 };
-                    bytes[lane] = half(0b0011) | half(0b1100);
+                    let low = (1 << size.min(8)) - 1;
+                    bytes[lane] = half(low) | half(low << size.min(8));
                 }
                 for row in writes {
                     self.set_from(facts, *row, exec, &bytes, |lane, _| origins[lane]);

@@ -97,7 +97,7 @@ const N: usize = 8;
 
 /// How the metadata encodes which elements of a chunk are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Granularity {
+pub(in crate::isa) enum Granularity {
     /// Two of four.
     TwoOfFour,
     /// Two pairs of four pairs.
@@ -108,7 +108,7 @@ enum Granularity {
 
 /// The metadata of a shape.
 #[derive(Clone, Copy, Debug)]
-struct Metadata {
+pub(in crate::isa) struct Metadata {
     granularity: Granularity,
     /// Whether a lane holds all eight chunks of one row, rather than four of two.
     whole_words: bool,
@@ -120,6 +120,19 @@ struct Metadata {
 }
 
 impl Metadata {
+    /// The metadata of rows of `columns` elements; `None` if there is no such selector.
+    pub(in crate::isa) fn of(
+        granularity: Granularity,
+        whole_words: bool,
+        ordered: bool,
+        columns: usize,
+        selector: usize,
+    ) -> Option<Metadata> {
+        let mut metadata = Metadata { granularity, whole_words, ordered, chunks: 0, selector };
+        metadata.chunks = columns / metadata.width();
+        (selector < 4 && (selector + 1) * metadata.lanes() <= 4).then_some(metadata)
+    }
+
     /// Lanes of a group of four that hold the metadata.
     fn lanes(&self) -> usize {
         self.chunks / 4
@@ -148,7 +161,10 @@ impl Metadata {
 
     /// The columns of the stored elements, in the same layout as the elements themselves; or the lane, row, chunk and
     /// nibble of an index pair that the manual leaves undefined.
-    fn columns<const H: usize>(&self, words: &Row<u32>) -> Result<[[u8; M]; H], (usize, usize, usize, u32)> {
+    pub(in crate::isa) fn columns<const H: usize>(
+        &self,
+        words: &Row<u32>,
+    ) -> Result<[[u8; M]; H], (usize, usize, usize, u32)> {
         let mut columns = [[0u8; M]; H];
         for row in 0..M {
             for (chunk, first) in (0..self.chunks).zip((0u8..).step_by(self.width())) {
@@ -180,7 +196,7 @@ impl Metadata {
 
     /// Stops the kernel at an invalid index pair.
     #[cold]
-    fn undefined(
+    pub(in crate::isa) fn undefined(
         &self,
         w: &mut Warp<'_, '_>,
         (lane, row, chunk, nibble): (usize, usize, usize, u32),
@@ -279,7 +295,7 @@ fn float<I: Simd, T: Code + Into<u32>, const H: usize, const K: usize>(
     known(spec)?;
     let (_, packed, accumulator) = accumulators(spec);
     multiply::<I, T, H, K>(spec, (granularity, false), packed, move |a, b, c| {
-        mma::sparse((element, element), accumulator, a, b, c);
+        mma::sparse(TensorCore::Ada, (element, element), accumulator, a, b, c);
     })
 }
 
@@ -312,7 +328,7 @@ fn fp8<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     known(spec)?;
     let elements = (element("atype"), element("btype"));
     multiply::<I, u8, 32, 64>(spec, (Granularity::TwoOfFour, true), false, move |a, b, c| {
-        mma::sparse(elements, Accumulator::F32, a, b, c);
+        mma::sparse(TensorCore::Ada, elements, Accumulator::F32, a, b, c);
     })
 }
 

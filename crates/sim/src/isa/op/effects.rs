@@ -202,7 +202,7 @@ impl Op {
             | Op::CachePolicy
             | Op::Event
             | Op::Sleep
-            | Op::GridDependency
+            | Op::GridDependency { .. }
             | Op::SetRegisters
             | Op::Stack(_)
             | Op::Parameter
@@ -247,6 +247,7 @@ impl Op {
             Op::Bulk(Bulk::Prefetch) => Effects::memory(Memory::weak(MemoryKind::Hint, Space::Global, None)),
             Op::Bulk(Bulk::Commit) => Effects { copies: Copies::BulkCommit, ..Effects::NONE },
             Op::Bulk(Bulk::Wait { .. }) => Effects { copies: Copies::BulkWait, ..Effects::NONE },
+            Op::TensorMap => Effects::memory(Memory::weak(MemoryKind::Store, Space::Generic, Some(128))),
             Op::CommitGroup => Effects { copies: Copies::Commit, ..Effects::NONE },
             Op::WaitGroup(left) => Effects { copies: Copies::Wait(*left), ..Effects::NONE },
             Op::WaitAll => Effects { copies: Copies::WaitAll, ..Effects::NONE },
@@ -349,7 +350,7 @@ impl Atomic {
         Memory {
             kind: if self.returns { MemoryKind::Atomic } else { MemoryKind::Reduce },
             space: self.space,
-            bytes: Some(self.ty.bytes()),
+            bytes: Some(self.ty.bytes() * self.vector),
             semantics: self.semantics,
             scope: self.scope,
             read_only: false,
@@ -387,7 +388,8 @@ impl Element {
             Element::F32 | Element::TF32 | Element::S32 => 32,
             Element::F16 | Element::BF16 => 16,
             Element::E4M3 | Element::E5M2 | Element::U8 | Element::S8 => 8,
-            Element::U4 | Element::S4 => 4,
+            Element::E3M2 | Element::E2M3 => 6,
+            Element::E2M1 | Element::U4 | Element::S4 => 4,
             Element::B1 => 1,
         }
     }

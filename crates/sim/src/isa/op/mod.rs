@@ -69,6 +69,8 @@ pub enum Op {
     CopiesArrive,
     /// `cp.async.bulk`, `cp.reduce.async.bulk`, `st.async`, `red.async`.
     Bulk(Bulk),
+    /// `tensormap.replace`, `tensormap.cp_fenceproxy`.
+    TensorMap,
     /// `mbarrier`.
     Mbarrier(Mbarrier),
     /// `fence`, `membar`.
@@ -152,8 +154,11 @@ pub enum Op {
     Event,
     /// `nanosleep`.
     Sleep,
-    /// `griddepcontrol`.
-    GridDependency,
+    /// `griddepcontrol`: it waits for the grids that this one depends on, or lets those that depend on it start.
+    GridDependency {
+        /// Whether it waits.
+        waits: bool,
+    },
     /// `setmaxnreg`.
     SetRegisters,
     /// `stacksave`, `stackrestore`, `alloca`.
@@ -235,7 +240,8 @@ names! {
 names! {
     /// Elements of matrices.
     Element {
-        F16 = "f16", BF16 = "bf16", TF32 = "tf32", F32 = "f32", F64 = "f64", E4M3 = "e4m3", E5M2 = "e5m2", U8 = "u8",
+        F16 = "f16", BF16 = "bf16", TF32 = "tf32", F32 = "f32", F64 = "f64", E4M3 = "e4m3", E5M2 = "e5m2", E3M2 = "e3m2",
+        E2M3 = "e2m3", E2M1 = "e2m1", U8 = "u8",
         S8 = "s8", U4 = "u4", S4 = "s4", B1 = "b1", S32 = "s32",
     }
 }
@@ -448,6 +454,8 @@ pub struct Atomic {
     pub space: Space,
     /// Of the memory cell.
     pub ty: Type,
+    /// How many cells next to each other.
+    pub vector: u32,
     /// What it promises.
     pub semantics: Semantics,
     /// To which threads; the device if it names none.
@@ -490,6 +498,10 @@ pub struct Mbarrier {
     pub action: MbarrierOp,
     /// The state space.
     pub space: Space,
+    /// Whether it orders no other accesses.
+    pub relaxed: bool,
+    /// Whether it names the scope of the block.
+    pub narrow: bool,
 }
 
 /// What an instruction does to an mbarrier.
@@ -574,10 +586,26 @@ pub enum ShuffleMode {
 /// `ldmatrix`, `stmatrix`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatrixTile {
-    /// Matrices of 8 × 8 elements of 16 bits.
+    /// Matrices of 8 rows of 16 bytes.
     pub count: u32,
     /// Transposed.
     pub trans: bool,
+    /// Elements are bytes in registers; of 16 bits otherwise.
+    pub bytes: Option<ByteMatrix>,
+}
+
+/// How `ldmatrix` and `stmatrix` place 8-bit elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteMatrix {
+    /// Of the matrix.
+    pub shape: ByteShape,
+    /// Bits of an element in shared memory: 8, 6 or 4.
+    pub bits: u32,
+}
+
+names! {
+    /// Shapes of matrices of 8-bit elements.
+    ByteShape { M8N16 = "m8n16", M16N16 = "m16n16", M16N8 = "m16n8" }
 }
 
 /// `wmma.load`, `wmma.store`.
@@ -606,6 +634,22 @@ pub struct Multiply {
     pub sparse: Sparsity,
     /// `.xor` or `.and` of single bits.
     pub bits: Option<Combine>,
+    /// `.block_scale`: blocks of A and B have factors of this type.
+    pub scale: Option<BlockScale>,
+}
+
+/// The factors of a block-scaled multiplication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockScale {
+    /// Of a factor.
+    pub ty: ScaleType,
+    /// How many a row of A has: 1, 2 or 4.
+    pub count: u32,
+}
+
+names! {
+    /// Types of the factors of a block-scaled multiplication.
+    ScaleType { UE8M0 = "ue8m0", UE4M3 = "ue4m3" }
 }
 
 /// How a sparse A names the elements that it stores.
@@ -659,6 +703,8 @@ pub struct MultiplyAsync {
     pub elements: [Element; 3],
     /// A is in registers.
     pub registers: bool,
+    /// `.sp`: half of A is zero and not stored.
+    pub sparse: bool,
 }
 
 /// What an instruction does to the stack.

@@ -1,10 +1,11 @@
 //! From the modifiers that a syntax box matched to an [`Op`].
 
 use super::{
-    AND, Arithmetic, ArithmeticKind, Atomic, Barrier, BarrierOp, Bits, Bulk, CacheOperator, Combine, Compare,
-    Comparison, Convert, CopyAsync, Counter, Element, Fence, Load, Logic, MatrixTile, Mbarrier, MbarrierOp,
-    Move, MoveShape, Multiply, MultiplyAsync, NOT, OR, Op, Part, Property, Scope, Semantics, Shuffle,
-    ShuffleMode, Sparsity, StackOp, Store, Surface, Texture, Tile, VoteMode, XOR,
+    AND, Arithmetic, ArithmeticKind, Atomic, Barrier, BarrierOp, Bits, BlockScale, Bulk, ByteMatrix,
+    ByteShape, CacheOperator, Combine, Compare, Comparison, Convert, CopyAsync, Counter, Element, Fence,
+    Load, Logic, MatrixTile, Mbarrier, MbarrierOp, Move, MoveShape, Multiply, MultiplyAsync, NOT, OR, Op,
+    Part, Property, ScaleType, Scope, Semantics, Shuffle, ShuffleMode, Sparsity, StackOp, Store, Surface,
+    Texture, Tile, VoteMode, XOR,
 };
 use crate::isa::memory::space_of;
 use crate::isa::{Shape, Spec};
@@ -66,6 +67,7 @@ impl Op {
                 combine: read.first(Combine::parse)?,
                 space: read.space(),
                 ty: read.ty()?,
+                vector: read.vector(),
                 semantics: match read.semantics() {
                     Semantics::Weak => Semantics::Relaxed,
                     named => named,
@@ -83,7 +85,13 @@ impl Op {
             "createpolicy" => Op::CachePolicy,
             "cp" if read.has("bulk") => Op::Bulk(read.bulk()?),
             "cp" => read.copy()?,
-            "mbarrier" => Op::Mbarrier(Mbarrier { action: read.mbarrier()?, space: read.space() }),
+            "tensormap" => Op::TensorMap,
+            "mbarrier" => Op::Mbarrier(Mbarrier {
+                action: read.mbarrier()?,
+                space: read.space(),
+                relaxed: read.has("relaxed"),
+                narrow: read.has("cta"),
+            }),
             "fence" | "membar" => Op::Fence(read.fence(opcode)),
             "bar" if read.has("warp") => Op::WarpSync { everyone: read.everyone() },
             "barrier" if read.has("cluster") => Op::ClusterBarrier {
@@ -123,7 +131,7 @@ impl Op {
             "trap" => Op::Trap,
             "brkpt" | "pmevent" => Op::Event,
             "nanosleep" => Op::Sleep,
-            "griddepcontrol" => Op::GridDependency,
+            "griddepcontrol" => Op::GridDependency { waits: read.has("wait") },
             "setmaxnreg" => Op::SetRegisters,
             "stacksave" => Op::Stack(StackOp::Save),
             "stackrestore" => Op::Stack(StackOp::Restore),
@@ -345,7 +353,14 @@ impl Read<'_> {
             Some("x2") => 2,
             _ => 4,
         };
-        MatrixTile { count, trans: self.has("trans") }
+        let bits = match self.spec.get("source") {
+            Some("b6x16_p32") => 6,
+            Some(_) => 4,
+            None => 8,
+        };
+        let bytes = self.first(ByteShape::parse).map(|shape| ByteMatrix { shape, bits });
+        let tall = self.has("m16n16");
+        MatrixTile { count: if tall { 2 * count } else { count }, trans: self.has("trans"), bytes }
     }
 
     fn shape(&self) -> Option<[u32; 3]> {
@@ -366,7 +381,7 @@ impl Read<'_> {
         let types: Vec<Element> = self.given.iter().filter_map(|name| Element::parse(name)).collect();
         let [d, a, b] = types[..] else { return None };
         let registers = matches!(self.spec.operands.get(1), Some(Shape::Vector(_)));
-        Some(MultiplyAsync { shape: self.shape()?, elements: [d, a, b], registers })
+        Some(MultiplyAsync { shape: self.shape()?, elements: [d, a, b], registers, sparse: self.has("sp") })
     }
 
     fn multiply(&self, opcode: &str) -> Option<Multiply> {
@@ -385,7 +400,14 @@ impl Read<'_> {
             Sparsity::Dense
         };
         let bits = self.has("popc").then(|| self.first(Combine::parse)).flatten();
-        Some(Multiply { shape: self.shape()?, elements, wmma: opcode == "wmma", sparse, bits })
+        // A block has 32 elements unless `.scale_vec` names another number of blocks.
+        let count = match self.spec.get("vec") {
+            Some("scale_vec::4X") => 4,
+            _ if self.has("m16n8k64") => 2,
+            _ => 1,
+        };
+        let scale = self.first(ScaleType::parse).map(|ty| BlockScale { ty, count });
+        Some(Multiply { shape: self.shape()?, elements, wmma: opcode == "wmma", sparse, bits, scale })
     }
 }
 

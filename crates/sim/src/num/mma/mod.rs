@@ -14,6 +14,7 @@
 
 mod integer;
 pub mod rule;
+pub mod scaled;
 mod sparse;
 mod vector;
 
@@ -78,6 +79,20 @@ pub fn fp8_by_f16<const M: usize, const N: usize, const K: usize, const H: usize
             Accumulator::F16 => u32::from(add_f16(*c as u16, *t as u16, false)),
         };
     }
+}
+
+/// Elements of at most a byte in any mix, each in a byte of its own at the width of its type, to f32 or f16: `f8f6f4` of the
+/// Blackwell of workstations.
+#[inline(always)]
+pub fn f8f6f4<const M: usize, const N: usize, const K: usize>(
+    elements: (Element, Element),
+    accumulator: Accumulator,
+    a: &[[u8; M]; K],
+    b: &[[u8; K]; N],
+    c: &mut [[u32; M]; N],
+) {
+    // One rule for all these types, so that the first element decides it.
+    Double::multiply(TensorCore::RtxBlackwell, elements, accumulator, a, b, c);
 }
 
 /// f16 to f32 or f16.

@@ -7,7 +7,8 @@
 //! exponents of its factors, and a subnormal has the exponent of the smallest normal. This module computes one output at a
 //! time and is deliberately simple.
 
-use crate::num::round::{F16, F32, Format, Rounding, pack};
+pub(super) use crate::num::round::Rounding;
+use crate::num::round::{F16, F32, Format, pack};
 
 /// The type of an operand's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,12 @@ pub enum Element {
     E4m3,
     /// `.e5m2`
     E5m2,
+    /// `.e3m2`, in six bits
+    E3m2,
+    /// `.e2m3`, in six bits
+    E2m3,
+    /// `.e2m1`, in four bits
+    E2m1,
 }
 
 /// A generation of tensor cores, as far as its arithmetic differs from the others.
@@ -98,7 +105,8 @@ impl Rule {
             (_, Element::F16 | Element::Bf16) => (16, 25, 23),
             (_, Element::Tf32) => (8, 25, 23),
             (TensorCore::Hopper, Element::E4m3 | Element::E5m2) => (32, 13, 13),
-            (TensorCore::RtxBlackwell, Element::E4m3 | Element::E5m2) => (32, 25, 23),
+            (TensorCore::RtxBlackwell, Element::E4m3 | Element::E5m2)
+            | (_, Element::E3m2 | Element::E2m3 | Element::E2m1) => (32, 25, 23),
         };
         let zero = match core {
             TensorCore::Ada => 0,
@@ -114,19 +122,30 @@ impl Rule {
 
 /// An operand: significand · 2^(exponent − fraction bits).
 #[derive(Clone, Copy)]
-enum Operand {
+pub(super) enum Operand {
     Number { significand: i64, exponent: i32, fraction_bits: i32 },
     Infinity(bool),
     Nan,
 }
 
-fn decode(format: Format, has_infinity: bool, code: u32) -> Operand {
+/// Which codes of a format are not numbers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Specials {
+    /// The topmost exponent: infinities and NaNs.
+    Ieee,
+    /// The code of all ones is NaN.
+    OneNan,
+    /// None.
+    None,
+}
+
+fn decode(format: Format, specials: Specials, code: u32) -> Operand {
     let magnitude = u64::from(code) & (format.sign() - 1);
     let negative = u64::from(code) & format.sign() != 0;
-    if has_infinity && magnitude >= format.infinity() {
+    if specials == Specials::Ieee && magnitude >= format.infinity() {
         return if magnitude == format.infinity() { Operand::Infinity(negative) } else { Operand::Nan };
     }
-    if !has_infinity && magnitude == format.sign() - 1 {
+    if specials == Specials::OneNan && magnitude == format.sign() - 1 {
         return Operand::Nan;
     }
     let field = (magnitude >> format.fraction_bits) as i32;
@@ -139,15 +158,23 @@ fn decode(format: Format, has_infinity: bool, code: u32) -> Operand {
     }
 }
 
-fn decode_element(element: Element, code: u32) -> Operand {
-    use crate::num::round::{BF16, E4M3, E5M2};
+pub(super) fn decode_element(element: Element, code: u32) -> Operand {
+    use crate::num::round::{BF16, E2M1, E2M3, E3M2, E4M3, E5M2};
     match element {
-        Element::F16 => decode(F16, true, code),
-        Element::Bf16 => decode(BF16, true, code),
-        Element::Tf32 => decode(F32, true, code & 0xffff_e000),
-        Element::E4m3 => decode(E4M3, false, code),
-        Element::E5m2 => decode(E5M2, true, code),
+        Element::F16 => decode(F16, Specials::Ieee, code),
+        Element::Bf16 => decode(BF16, Specials::Ieee, code),
+        Element::Tf32 => decode(F32, Specials::Ieee, code & 0xffff_e000),
+        Element::E4m3 => decode(E4M3, Specials::OneNan, code),
+        Element::E5m2 => decode(E5M2, Specials::Ieee, code),
+        Element::E3m2 => decode(E3M2, Specials::None, code),
+        Element::E2m3 => decode(E2M3, Specials::None, code),
+        Element::E2m1 => decode(E2M1, Specials::None, code),
     }
+}
+
+/// The value of an accumulator.
+pub(super) fn decode_accumulator(accumulator: Accumulator, code: u32) -> Operand {
+    decode(accumulator.format(), Specials::Ieee, code)
 }
 
 /// One output: the dot product of a row of A and a column of B, given as codes, added to c.
@@ -192,7 +219,7 @@ fn add_block(
             ) => Operand::Number { significand: ma * mb, exponent: ea + eb, fraction_bits: fa + fb },
         }
     });
-    let terms = products.chain(std::iter::once(decode(format, true, c)));
+    let terms = products.chain(std::iter::once(decode_accumulator(accumulator, c)));
 
     let (mut nan, mut plus, mut minus) = (false, false, false);
     let mut emax = i32::MIN;
@@ -231,6 +258,13 @@ fn add_block(
         }
     }
 
+    round(rule, accumulator, sum, quantum)
+}
+
+/// `sum` · 2^`quantum` in the accumulator's type.
+pub(super) fn round(rule: &Rule, accumulator: Accumulator, sum: i128, quantum: i32) -> u32 {
+    let format = accumulator.format();
+    let (sign, infinity) = (format.sign() as u32, format.infinity() as u32);
     let magnitude = sum.unsigned_abs();
     if magnitude == 0 {
         return 0;

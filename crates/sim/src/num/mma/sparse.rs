@@ -1,6 +1,7 @@
 //! A sparse A, of which half the elements are stored, each with its position in the row.
 //!
-//! Ampere and Ada only: how later generations split the products into blocks is not known. No hardware capture covers the arithmetic of sparse matrices; it is modeled. The model is the dense unit with a
+//! For `mma` of Ampere and Ada and for `wgmma`: how `mma` of later generations splits the products into blocks is not
+//! known. No hardware capture covers the arithmetic of sparse matrices; it is modeled. The model is the dense unit with a
 //! selection of B's elements in front of it: a sparse instruction over K columns takes the cycles of a dense one over K /
 //! 2, and has as many products. So a block of the [rule](super::rule) has as many *stored* elements as a dense block has
 //! elements, in their order. Elements that are not stored take no part: their product is not a term of value zero, and an
@@ -44,13 +45,14 @@ pub fn sparse<
     const H: usize,
     const K: usize,
 >(
+    core: TensorCore,
     elements: (Element, Element),
     accumulator: Accumulator,
     a: &Sparse<T, M, H>,
     b: &[[T; K]; N],
     c: &mut [[u32; M]; N],
 ) {
-    let rule = Rule::of(TensorCore::Ada, elements.0, accumulator);
+    let rule = Rule::of(core, elements.0, accumulator);
     // On the fast path a zero has the lowest possible exponent and does not count as a term, so the whole matrix gives
     // the same result.
     let (whole, block) = (a.whole::<K>(), 2 * rule.block);
@@ -59,7 +61,7 @@ pub fn sparse<
         Element::E4m3 | Element::E5m2 => {
             Single::by_blocks(&rule, elements, accumulator, block, &whole, b, c, exact);
         }
-        Element::F16 | Element::Bf16 | Element::Tf32 => {
+        Element::F16 | Element::Bf16 | Element::Tf32 | Element::E3m2 | Element::E2m3 | Element::E2m1 => {
             Double::by_blocks(&rule, elements, accumulator, block, &whole, b, c, exact);
         }
     }

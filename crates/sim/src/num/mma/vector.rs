@@ -4,6 +4,7 @@ use super::rule::{Accumulator, Element, Rule, TensorCore, dot};
 use crate::num::convert::{cvt_f32_bf16, cvt_f32_f16};
 use crate::num::fp8::{Fp8, cvt_f32_fp8};
 use crate::num::round::{F16, Rounding, narrow_f32, narrow_f64};
+use crate::num::small::{Small, cvt_f32_small};
 
 /// The exponent of an operand that is zero: low enough that its product never reaches a real exponent.
 const ZERO: i32 = -1000;
@@ -17,6 +18,9 @@ fn value(element: Element, code: u32) -> f32 {
         Element::Tf32 => code & 0xffff_e000,
         Element::E4m3 => cvt_f32_fp8(Fp8::E4m3, code as u8),
         Element::E5m2 => cvt_f32_fp8(Fp8::E5m2, code as u8),
+        Element::E3m2 => cvt_f32_small(Small::E3m2, code as u8),
+        Element::E2m3 => cvt_f32_small(Small::E2m3, code as u8),
+        Element::E2m1 => cvt_f32_small(Small::E2m1, code as u8),
     })
 }
 
@@ -29,6 +33,9 @@ fn exponent(element: Element, code: u32) -> i32 {
         Element::Tf32 => (code & 0x7fff_e000, 23, 127),
         Element::E4m3 => (code & 0x7f, 3, 7),
         Element::E5m2 => (code & 0x7f, 2, 15),
+        Element::E3m2 => (code & 0x1f, 2, 3),
+        Element::E2m3 => (code & 0x1f, 3, 1),
+        Element::E2m1 => (code & 0x7, 1, 1),
     };
     let field = (magnitude >> fraction_bits) as i32;
     field.max(1) - bias + i32::from(magnitude == 0) * ZERO
@@ -43,6 +50,7 @@ fn special(element: Element, code: u32) -> bool {
         Element::Tf32 => code & 0x7fff_e000 >= 0x7f80_0000,
         Element::E4m3 => code & 0x7f == 0x7f,
         Element::E5m2 => code & 0x7f >= 0x7c,
+        Element::E3m2 | Element::E2m3 | Element::E2m1 => false,
     }
 }
 

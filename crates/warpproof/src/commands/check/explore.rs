@@ -55,6 +55,7 @@ pub(super) struct Seen {
     steps: usize,
     complete: bool,
     unbounded: bool,
+    asynchronous: bool,
 }
 
 impl Seen {
@@ -65,12 +66,14 @@ impl Seen {
             steps: explored.steps,
             complete: explored.complete,
             unbounded: explored.unbounded,
+            asynchronous: explored.asynchronous,
         };
         before.map_or(one, |before| Seen {
             executions: before.executions.saturating_add(one.executions),
             steps: before.steps.max(one.steps),
             complete: before.complete && one.complete,
             unbounded: before.unbounded && one.unbounded,
+            asynchronous: before.asynchronous || one.asynchronous,
             ..one
         })
     }
@@ -88,6 +91,12 @@ impl Seen {
         let _ = match (self.unbounded, self.complete) {
             (true, _) => write!(text, "all distinct orders"),
             (false, true) => write!(text, "all distinct orders with at most {preemptions}"),
+            (false, false) if self.asynchronous => {
+                write!(
+                    text,
+                    "not all orders, because the times at which bulk copies and wgmma complete are not explored"
+                )
+            }
             (false, false) => {
                 write!(text, "not all orders with at most {preemptions}; raise the limit with --executions")
             }

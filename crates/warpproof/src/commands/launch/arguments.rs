@@ -76,6 +76,17 @@ impl Names<'_> {
         Some((earlier, self.earlier.get(earlier)?.element))
     }
 
+    /// The extents of an array, if they are known before it is filled.
+    fn shape(self, array: usize) -> Option<Vec<usize>> {
+        if let Some(earlier) = self.earlier.get(array) {
+            return Some(earlier.shape.clone());
+        }
+        match &self.fresh.get(array - self.earlier.len())?.value {
+            ArgumentValue::Array { shape, .. } => shape.clone(),
+            _ => None,
+        }
+    }
+
     /// An argument, or the value of a variable.
     pub(super) fn pack(self, spec: &Spec) -> Result<Packed, Box<Report>> {
         let wrong = |cause: String| {
@@ -109,6 +120,14 @@ impl Names<'_> {
                 let size = u64::try_from(element.size()).unwrap_or(u64::MAX);
                 let offset = elements.checked_mul(size);
                 Ok(Packed::address(array, offset.ok_or_else(|| wrong("the offset is too large".to_owned()))?))
+            }
+            ArgumentValue::Map(map) => {
+                let sibling = spec.name.rsplit_once('.').map(|(prefix, _)| format!("{prefix}.{}", map.of));
+                let found = sibling.and_then(|sibling| self.find(&sibling)).or_else(|| self.find(&map.of));
+                let (array, element) = found.ok_or_else(|| unknown(&map.of))?;
+                let shape = self.shape(array).unwrap_or_default();
+                let (map, offset) = map.over(element, &shape).map_err(wrong)?;
+                Ok(Packed::tensor_map(array, offset, map))
             }
             ArgumentValue::Earlier => {
                 let earlier = self.earlier.iter().rposition(|array| array.name == spec.name);

@@ -1,6 +1,6 @@
 //! Whether the blocks of a cooperative launch can all be resident at the same time.
 
-use warpproof_model::{Device, Usage, occupancy};
+use warpproof_model::{Device, Usage, clusters, occupancy};
 use warpproof_sim::Kernel;
 
 use super::Plan;
@@ -20,7 +20,8 @@ pub(super) fn fits(kernel: &Kernel, plan: &Plan, block: [u32; 3], arch: &str) ->
     let threads = block.iter().fold(1u32, |threads, extent| threads.saturating_mul(*extent));
     let per_multiprocessor = occupancy(device.capability, &usage, threads).blocks_per_sm;
     let multiprocessors = device.multiprocessors.value;
-    let most = u64::from(per_multiprocessor) * u64::from(multiprocessors);
+    let size = super::clusters::size(kernel, plan);
+    let most = u64::from(clusters(device, size, per_multiprocessor).blocks());
     let blocks = plan.grid.iter().fold(1u64, |blocks, extent| blocks.saturating_mul(u64::from(*extent)));
     if blocks <= most {
         return Ok(());
@@ -30,8 +31,9 @@ pub(super) fn fits(kernel: &Kernel, plan: &Plan, block: [u32; 3], arch: &str) ->
         device.name
     );
     let note = format!(
-        "{multiprocessors} multiprocessors, {per_multiprocessor} blocks on each; CUDA rejects it with \
-         CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"
+        "{multiprocessors} multiprocessors, {per_multiprocessor} blocks on each{}; CUDA rejects it with \
+         CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE",
+        if size > 1 { format!(", in clusters of {size}") } else { String::new() }
     );
     let help = "launch fewer blocks and loop over the rest: all blocks of a cooperative launch must be resident at the same time";
     Err(Box::new(Report::error(Kind::Usage, sentence).note(note, None).help(help)))

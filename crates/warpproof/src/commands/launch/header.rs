@@ -1,6 +1,6 @@
 //! Lines at the start of a kernel's file that describe its launches:
-//! `//@launch: kernel=… grid=x,y,z block=x,y,z shared=bytes cooperative=true symbol=… arg=… arg=…`, `//@options: …` for NVRTC,
-//! and settings of `check` such as `//@schedules: 4`.
+//! `//@launch: kernel=… grid=x,y,z block=x,y,z shared=bytes cluster=x,y,z nonportable=true cooperative=true symbol=… arg=… arg=…`,
+//! `//@options: …` for NVRTC, and settings of `check` such as `//@schedules: 4`.
 
 /// A launch as the file describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub(crate) struct LaunchLine {
     pub(crate) shared: Option<u32>,
     /// Blocks in a cluster.
     pub(crate) cluster: Option<[u32; 3]>,
+    /// Whether clusters may have a size that not every device supports.
+    pub(crate) nonportable: bool,
     /// Whether it is launched cooperatively; `None`: depends on the kernel.
     pub(crate) cooperative: Option<bool>,
     /// The arguments.
@@ -77,18 +79,17 @@ pub(crate) fn launches(text: &str) -> Result<Vec<LaunchLine>, (u32, String)> {
             let (key, value) =
                 word.split_once('=').ok_or_else(|| wrong(format!("expected key=value, found `{word}`")))?;
             let size = || value.parse().map_err(|_| (number, format!("expected a number, found `{value}`")));
+            let truth = || {
+                value.parse().map_err(|_| (number, format!("expected {key}=true or false, found `{value}`")))
+            };
             match key {
                 "kernel" => launch.kernel = Some(value.to_owned()),
                 "grid" => launch.grid = Some(extents(value).map_err(wrong)?),
                 "block" => launch.block = Some(extents(value).map_err(wrong)?),
                 "shared" => launch.shared = Some(size()?),
                 "cluster" => launch.cluster = Some(extents(value).map_err(wrong)?),
-                "cooperative" => {
-                    let wanted = value
-                        .parse()
-                        .map_err(|_| wrong(format!("expected cooperative=true or false, found `{value}`")))?;
-                    launch.cooperative = Some(wanted);
-                }
+                "nonportable" => launch.nonportable = truth()?,
+                "cooperative" => launch.cooperative = Some(truth()?),
                 "arg" => launch.args.push(value.to_owned()),
                 "symbol" => launch.symbols.push(value.to_owned()),
                 _ => return Err(wrong(format!("unknown key `{key}` in a launch line"))),
@@ -127,6 +128,7 @@ mod tests {
                 block: Some([64, 1, 1]),
                 shared: Some(512),
                 cluster: None,
+                nonportable: false,
                 cooperative: None,
                 symbols: Vec::new(),
                 args: vec!["a:f32=2.5".into(), "x:in:f32[64]=randn(seed=0)".into()],

@@ -171,6 +171,8 @@ fn reads(ptx: &str, kernel: &str, parameter: &str) -> String {
 fn fits(spec: &Spec, parameter: &Parameter, takes: &str) -> Result<(), String> {
     match &spec.value {
         ArgumentValue::Struct(_) => Ok(()),
+        ArgumentValue::Map(_) if parameter.size == 128 => Ok(()),
+        ArgumentValue::Map(_) => Err(format!("expected {takes}, found a tensor map, which has 128 bytes")),
         ArgumentValue::Array { .. } | ArgumentValue::Alias { .. } | ArgumentValue::Earlier
             if parameter.size == 8 && parameter.ty != "f64" =>
         {

@@ -1,10 +1,11 @@
 //! Parses an argument: `name:type[extent]=fill` for an array, `name:type=value` for a scalar, `name:{…}`
-//! for a struct of such members, `name:=other+count` for an address inside another array, `name` for an
-//! array of an earlier launch. A role may precede an array's type: `in`, `out`, `inout` or `scratch`.
+//! for a struct of such members, `name:=other+count` for an address inside another array, `name:map(other, …)`
+//! for a tensor map of another array, `name` for an array of an earlier launch. A role may precede an array's type: `in`, `out`, `inout` or `scratch`.
 
 use std::fmt;
 use std::path::PathBuf;
 
+use super::map::MapSpec;
 use warpproof_sim::check::Role;
 use warpproof_task::dtype::{Dtype, integer};
 
@@ -43,6 +44,8 @@ pub(crate) enum ArgumentValue {
         /// Elements from its beginning.
         elements: u64,
     },
+    /// A tensor map of another array.
+    Map(MapSpec),
     /// The array of this name that an earlier launch of the file had.
     Earlier,
 }
@@ -128,12 +131,13 @@ impl fmt::Display for SpecError {
     }
 }
 
-fn wrong(sentence: impl Into<String>, help: impl Into<String>) -> SpecError {
+pub(super) fn wrong(sentence: impl Into<String>, help: impl Into<String>) -> SpecError {
     SpecError { sentence: sentence.into(), help: Some(help.into()) }
 }
 
 const SHAPE_OF_SPEC: &str = "write name:type=value for a scalar, name:type[count]=fill for an array, \
-                             name:{member, …} for a struct and name:=array+elements for an address inside an array";
+                             name:{member, …} for a struct, name:=array+elements for an address inside an array and \
+                             name:map(array, box=8x64) for a tensor map";
 const ROLES: &str = "write name:in:type[count]=fill, name:out:type[count], name:inout:type[count]=fill or name:scratch:type[count]";
 const FILLS: &str = "fills: zeros, ones, a number, iota(start,step), randn(seed=,mean=,std=), uniform(lo,hi,seed=), \
                      randint(lo,hi,seed=), [1,2,3], @file.npy, @file.safetensors#tensor";
@@ -238,6 +242,8 @@ impl Spec {
         let rest = rest.trim();
         let (role, value) = if let Some(members) = rest.strip_prefix('{') {
             (Role::In, ArgumentValue::Struct(members_of(members, name, depth).map_err(about)?))
+        } else if let Some(words) = rest.strip_prefix("map(") {
+            (Role::In, ArgumentValue::Map(MapSpec::parse(words).map_err(about)?))
         } else if let Some(target) = rest.strip_prefix('=') {
             (Role::InOut, alias(target).map_err(about)?)
         } else if rest.is_empty() {
@@ -330,7 +336,7 @@ fn members_of(text: &str, name: &str, depth: usize) -> Result<Vec<Member>, SpecE
 }
 
 /// The parts between commas outside of brackets.
-fn outside_brackets(text: &str) -> Vec<&str> {
+pub(super) fn outside_brackets(text: &str) -> Vec<&str> {
     let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0u32);
     for (at, letter) in text.char_indices() {
         match letter {
@@ -348,7 +354,7 @@ fn outside_brackets(text: &str) -> Vec<&str> {
 }
 
 /// Parses the text after `:=`: an array, and the number of its elements that are skipped.
-fn alias(text: &str) -> Result<ArgumentValue, SpecError> {
+pub(super) fn alias(text: &str) -> Result<ArgumentValue, SpecError> {
     const HELP: &str = "write y:=x for the array x, and y:=x+128 for its element 128";
     let (of, elements) = match text.split_once('+') {
         Some((of, elements)) => {

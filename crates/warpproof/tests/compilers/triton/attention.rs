@@ -4,7 +4,7 @@ use super::rows::modules;
 use super::{Module, float, int, module};
 use crate::data::{Data, exp2};
 use crate::launch::Random;
-use crate::reference::{EX2, TensorCore, U32, close_data, gamma, same_bits};
+use crate::reference::{EX2, U32, close_data, gamma, same_bits};
 
 modules! {
     attention_f16_64x64: check_attention
@@ -18,8 +18,8 @@ const HEADS: usize = 2;
 /// Neither a multiple of the query block nor of the key block, and more than one of each.
 const SEQUENCE: usize = 150;
 
-fn check_attention(name: &str) {
-    let module = module(name);
+fn check_attention(name: &str, arch: &str) {
+    let module = module(name, arch);
     check_matching(&module);
     check_random(&module);
 }
@@ -87,7 +87,7 @@ fn check_random(module: &Module) {
     let scale = f64::from(scale as f32);
     module.check(&values(module, data, scale), &[("heads", HEADS as u32)], |run| {
         let [q, k, v] = ["q", "k", "v"].map(|name| run.floats(name));
-        let core = TensorCore::of(ty);
+        let core = module.tensor_core(ty);
         let (weight_rounding, weight_floor) = ty.rounding();
         let least_normal = exp2(ty.least_exponent());
         let mut wanted = Vec::new();

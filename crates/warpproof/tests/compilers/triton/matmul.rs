@@ -4,7 +4,7 @@ use super::rows::modules;
 use super::{Module, int, module, rows_of, untouched_beside_rows};
 use crate::data::{Data, Type};
 use crate::launch::{Launched, Random};
-use crate::reference::{TensorCore, close_data, same_bits};
+use crate::reference::{close_data, same_bits};
 
 modules! {
     matmul_f16_64x64x32: check_matmul
@@ -69,8 +69,8 @@ impl Shape {
     }
 }
 
-fn check_matmul(name: &str) {
-    let module = module(name);
+fn check_matmul(name: &str, arch: &str) {
+    let module = module(name, arch);
     let (shape, mut random) = (Shape::of(&module), Random::new(4));
     let ty = module.ty("a");
     // Every sum of small integers fits even the 13 fraction bits kept for 8-bit operands; only storing it may round.
@@ -113,7 +113,7 @@ fn check_matmul(name: &str) {
         || random.normal(),
         |run| {
             let (a, b) = (run.floats("a"), run.floats("b"));
-            let core = TensorCore::of(ty);
+            let core = module.tensor_core(ty);
             let dot = |i| core.dot(shape.pairs(&a, &b, i).map(|(a, b)| (operand(a), operand(b))), 0.0);
             close_data(name, &shape.result(run), (0..shape.m * shape.n).map(dot));
         },

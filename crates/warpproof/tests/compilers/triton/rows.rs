@@ -1,4 +1,4 @@
-//! Vector addition, softmax and layer norm.
+//! Vector addition, softmax, cross entropy and layer norm.
 
 use super::{float, int, module, rows_of, untouched_beside_rows};
 use crate::data::{Data, Type};
@@ -7,13 +7,24 @@ use crate::reference::{EX2, U32, close_data, gamma, same_bits, softmax};
 
 macro_rules! modules {
     ($($name:ident: $check:ident)*) => {
-        $(
-            #[test]
-            fn $name() {
-                $check(stringify!($name));
-            }
-        )*
-        pub(super) const TESTED: &[&str] = &[$(stringify!($name)),*];
+        mod sm_89 {
+            $(
+                #[test]
+                fn $name() {
+                    super::$check(stringify!($name), "sm_89");
+                }
+            )*
+        }
+        mod sm_90 {
+            $(
+                #[test]
+                fn $name() {
+                    super::$check(stringify!($name), "sm_90");
+                }
+            )*
+        }
+        pub(super) const TESTED: &[(&str, &str)] =
+            &[$((stringify!($name), "sm_89"), (stringify!($name), "sm_90")),*];
     };
 }
 pub(super) use modules;
@@ -24,6 +35,7 @@ modules! {
     vector_add_i64: check_add
     softmax_f32: check_softmax
     softmax_f16: check_softmax
+    cross_entropy_f32: check_cross_entropy
     layer_norm_f32: check_layer_norm
     layer_norm_bf16: check_layer_norm
 }
@@ -32,8 +44,8 @@ fn normal(ty: Type, count: usize, random: &mut Random) -> Data {
     Data::of_floats(ty, (0..count).map(|_| random.normal()))
 }
 
-fn check_add(name: &str) {
-    let module = module(name);
+fn check_add(name: &str, arch: &str) {
+    let module = module(name, arch);
     let (ty, mut random) = (module.ty("x"), Random::new(1));
     // The last program is only partly inside, and the arrays extend beyond n.
     let (n, length) = (2000, 2100);
@@ -56,8 +68,8 @@ fn check_add(name: &str) {
     });
 }
 
-fn check_softmax(name: &str) {
-    let module = module(name);
+fn check_softmax(name: &str, arch: &str) {
+    let module = module(name, arch);
     let (ty, mut random) = (module.ty("x"), Random::new(2));
     let columns = module.constant("BLOCK") - 55;
     let (rows, x_stride, out_stride) = (5, columns.next_multiple_of(16) + 16, columns.next_multiple_of(16));
@@ -90,8 +102,53 @@ fn check_softmax(name: &str) {
     });
 }
 
-fn check_layer_norm(name: &str) {
-    let module = module(name);
+fn check_cross_entropy(name: &str, arch: &str) {
+    let module = module(name, arch);
+    let (ty, mut random) = (module.ty("logits"), Random::new(4));
+    // Not a multiple of the block, and more than one of them.
+    let (block, rows) = (module.constant("BLOCK"), 5);
+    let classes = block + 301;
+    let stride = classes.next_multiple_of(16) + 16;
+    // The first class, the last, and some of both blocks.
+    let labels = [0, classes - 1, 7, block, block + 1];
+    let values = [
+        ("logits", normal(ty, rows * stride, &mut random)),
+        ("labels", Data::of_bits(Type::I32, labels.iter().map(|label| *label as u64))),
+        ("losses", Data::unwritten(Type::F32, rows)),
+        ("stride", int(stride)),
+        ("classes", int(classes)),
+    ];
+    module.check(&values, &[("rows", rows as u32)], |run| {
+        let x = rows_of(run.given("logits"), stride, classes).floats();
+        let (mut losses, mut gradients) = (Vec::new(), Vec::new());
+        for (row, label) in x.chunks(classes).zip(labels) {
+            let top = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let least = row.iter().copied().fold(f64::INFINITY, f64::min);
+            // As in softmax; the sum is also scaled once for each block.
+            let exponential = |difference: f64| EX2 + 3.0 * U32 * difference;
+            let blocks = classes.div_ceil(block) as f64;
+            let sum = (1.0 + blocks) * exponential(top - least) + gamma(classes);
+            let total: f64 = row.iter().map(|x| (x - top).exp()).sum();
+            let loss = top + total.ln() - row[label];
+            // The logarithm of a sum that is off by this, lg2.approx within 2^-22, the product, two sums.
+            let log = total.ln().abs() + 1.0;
+            let added = 2.0 * U32 * (top.abs() + log + row[label].abs());
+            losses.push((loss, 1.01 * sum + EX2 * log + 2.0 * U32 * log + added));
+            for (class, x) in row.iter().enumerate() {
+                let weight = (x - top).exp() / total;
+                let error = exponential(top - x) + sum + 4.0 * U32;
+                let gradient = weight - if class == label { 1.0 } else { 0.0 };
+                gradients.push((gradient, weight * error / (1.0 - error) + U32 * gradient.abs()));
+            }
+        }
+        close_data("losses", run.after("losses"), losses);
+        untouched_beside_rows(run, "logits", stride, classes);
+        close_data(name, &rows_of(run.after("logits"), stride, classes), gradients);
+    });
+}
+
+fn check_layer_norm(name: &str, arch: &str) {
+    let module = module(name, arch);
     let (ty, mut random) = (module.ty("x"), Random::new(3));
     // Not a multiple of the block, and more than two of them.
     let columns = 2 * module.constant("BLOCK") + 101;

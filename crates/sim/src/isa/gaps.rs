@@ -1,0 +1,57 @@
+//! Why instructions that ptxas assembles for sm_90a are not executed. The page *Supported instructions* lists them with the same
+//! reasons; `tests/forms.rs` compares both with what ptxas accepts.
+
+/// A part of the instruction set that is not supported.
+pub struct Gap {
+    /// The opcode.
+    pub opcode: &'static str,
+    /// Modifiers that the instruction has, one of each list.
+    modifiers: &'static [&'static [&'static str]],
+    /// Why it is not supported.
+    pub reason: &'static str,
+}
+
+/// A spelling that ptxas assembles although the manual has no such form.
+pub const UNDEFINED: &str = "the manual does not define it";
+
+const VIDEO: &str = "scalar video instructions are not supported";
+const QUERY: &str = "queries of formats, filters and address modes are not supported";
+const SAMPLES: &str = "multi-sample textures are not supported";
+
+macro_rules! gaps {
+    ($($opcode:literal $([$($modifier:literal)*])* => $reason:expr;)*) => {
+        &[$(Gap { opcode: $opcode, modifiers: &[$(&[$($modifier),*]),*], reason: $reason }),*]
+    };
+}
+
+/// The first that fits has the reason.
+pub const GAPS: &[Gap] = gaps! {
+    "multimem" => "it accesses the memory of several devices at one multicast address, which one device does not have";
+    "fma" ["oob"] => "the manual does not define the code of the NaN that marks elements out of bounds";
+    "cp" ["ignore_oob"] => "bytes that a copy may leave out are not supported";
+    "tcgen05" => "tensor memory is not supported";
+    "clusterlaunchcontrol" => "canceling a cluster that has not started is not supported";
+    "vadd" => VIDEO; "vsub" => VIDEO; "vabsdiff" => VIDEO; "vmin" => VIDEO; "vmax" => VIDEO; "vshl" => VIDEO; "vshr" => VIDEO;
+    "vmad" => VIDEO; "vset" => VIDEO;
+    "tex" ["2dms" "a2dms"] => SAMPLES;
+    "txq" => QUERY;
+    "suq" => QUERY;
+    "sured" ["p"] ["b64"] => "reductions of texels of 64 bits are not supported";
+    "sust" ["p"] ["a1d" "a2d"] => UNDEFINED;
+    "addc" ["u16" "s16"] => UNDEFINED; "subc" ["u16" "s16"] => UNDEFINED; "madc" ["u16" "s16"] => UNDEFINED;
+    "fma" ["rz" "rm" "rp"] ["bf16" "bf16x2"] => UNDEFINED;
+    "rcp" ["ftz"] ["f64"] => UNDEFINED;
+    "cvt" ["bf16"] => UNDEFINED;
+    "ld" ["v8"] => UNDEFINED; "st" ["v8"] => UNDEFINED;
+    "prefetch" ["L2::evict_last" "L2::evict_normal"] => UNDEFINED;
+    "red" ["async"] ["s64"] => UNDEFINED;
+};
+
+/// Why an instruction is not supported, if it is one of the known gaps.
+pub fn reason(opcode: &str, modifiers: &[&str]) -> Option<&'static str> {
+    let fits = |gap: &&Gap| {
+        let has = |any: &&[&str]| any.iter().any(|modifier| modifiers.contains(modifier));
+        gap.opcode == opcode && gap.modifiers.iter().all(has)
+    };
+    GAPS.iter().find(fits).map(|gap| gap.reason)
+}

@@ -1,0 +1,66 @@
+//! The lists of `crates/sim/tests/vectors/forms.txt`, assembled by ptxas for sm_90a.
+
+use std::fs;
+use std::path::Path;
+
+use warpproof_toolchain::{AssembleError, Options, Toolchain};
+
+/// As in `crates/sim/tests/forms.rs`.
+const HEAD: &str = ".version 9.2\n.target sm_90a\n.address_size 64
+.extern .shared .align 128 .b8 sm[];\n.global .align 128 .b8 gm[4096];\n.const .align 128 .b8 cm[256];
+.visible .entry k(.param .align 128 .b8 par[256]) {\n.local .align 128 .b8 lm[256];
+.reg .pred p<8>; .reg .b16 h<64>; .reg .b32 r<300>; .reg .b64 d<64>; .reg .f32 f<300>; .reg .f64 e<64>; .reg .b128 q<8>;
+.reg .b8 c<8>;\n";
+
+fn lists() -> Vec<(String, Vec<String>)> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sim/tests/vectors/forms.txt");
+    let mut lists: Vec<(String, Vec<String>)> = Vec::new();
+    for line in fs::read_to_string(file).unwrap().lines() {
+        match line.strip_prefix("# ") {
+            Some(title) => lists.push((title.to_owned(), Vec::new())),
+            None => lists.last_mut().unwrap().1.push(line.to_owned()),
+        }
+    }
+    lists.retain(|(_, lines)| !lines.is_empty());
+    lists
+}
+
+/// Whether ptxas assembles these instructions; its messages otherwise.
+fn assembled(toolchain: &Toolchain, lines: &[String]) -> Result<(), String> {
+    let text = format!("{HEAD}{}\nret;\n}}\n", lines.join("\n"));
+    match toolchain.ptxas(&text, "sm_90a", &[]) {
+        Ok(_) => Ok(()),
+        Err(AssembleError::Rejected { log, .. }) => Err(log),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn ptxas_accepts_the_forms_of_hopper_and_no_others() {
+    let newest = Toolchain::find(&Options::from_env().with_cuda(13));
+    let Ok(toolchain) = newest else {
+        assert!(std::env::var_os("WARPPROOF_REQUIRE_TOOLCHAIN").is_none(), "the toolchain is required");
+        return;
+    };
+    let lists = lists();
+    assert_eq!(lists.len(), 3);
+    for (title, lines) in &lists {
+        if title.starts_with("refused") {
+            // Each of the lines has an error; ptxas reports all of a module.
+            for part in lines.chunks(100) {
+                let log = assembled(&toolchain, part).unwrap_err();
+                let head = HEAD.lines().count();
+                for (i, line) in part.iter().enumerate() {
+                    assert!(log.contains(&format!("line {};", head + 1 + i)), "ptxas accepts {line}\n{log}");
+                }
+            }
+            continue;
+        }
+        // Its time grows with the square of a kernel's length.
+        for part in lines.chunks(20) {
+            if let Err(log) = assembled(&toolchain, part) {
+                panic!("{title}: {log}\n{}", part.join("\n"));
+            }
+        }
+    }
+}

@@ -1,0 +1,16 @@
+// Nothing keeps the neighbor alive until it has been read.
+//@arch: 90a
+//@launch: kernel=exchange grid=4 block=32 cluster=2 arg=out:out:i32[4x32]
+#include "hopper.cuh"
+
+extern "C" __global__ void exchange(unsigned *out)
+{
+    __shared__ unsigned row[32];
+    unsigned rank, peer, value;
+    CLUSTER_RANK(rank);
+    row[threadIdx.x] = blockIdx.x * 32 + threadIdx.x;
+    CLUSTER_SYNC();
+    MAPA(peer, &row[threadIdx.x], rank ^ 1);
+    LOAD_PEER(value, peer); //~ bounds
+    out[blockIdx.x * 32 + threadIdx.x] = value;
+}
