@@ -55,7 +55,7 @@ pub(super) const KERNELS: &[Kernel] = &[
         name: "attention",
         file: "attention.cu",
         about: "attention with ping-pong of two warpgroups, f16, head dimension 64",
-        problems: || vec![attention(1, 128, 704, false), attention(1, 256, 256, true)],
+        problems: || vec![attention(1, 128, 1216, false), attention(1, 256, 256, true)],
         mutated: true,
     },
     Kernel {
@@ -158,7 +158,8 @@ fn gemm(kernel: &'static str, ty: Type) -> Problem {
     }
 }
 
-/// Attention of one head after the other.
+/// Attention of one head after the other. With 19 tiles of keys each stage is filled more than eight times, and the first once more than the
+/// second: a barrier that counts one arrival too few, or bytes of the other stage, then waits forever.
 fn attention(heads: usize, queries: usize, keys: usize, causal: bool) -> Problem {
     const DIM: usize = 64;
     let q = input("q", Type::F16, heads * queries, DIM, 3);
