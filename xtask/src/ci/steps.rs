@@ -22,6 +22,7 @@ use crate::ecosystem;
 use crate::findings;
 use crate::fleet_api;
 use crate::fuzz;
+use crate::hopper;
 use crate::instructions;
 use crate::kernels;
 use crate::latencies;
@@ -214,6 +215,16 @@ pub(super) const STEPS: &[Step] = &[
         1,
         Inputs { packages: &["warpproof"], files: &["tests/pass/", "book/src/mutants.md"], ..of("mutants") },
         || mutants::run(false, None, false).map(quiet),
+    ),
+    study(
+        "hopper",
+        1,
+        Inputs {
+            packages: &["warpproof-sim", "warpproof-toolchain"],
+            files: &["tests/hopper/", "book/src/hopper.md"],
+            ..of("hopper")
+        },
+        || hopper::run(false, None, false, false).map(quiet),
     ),
     // By hand for ten minutes.
     Step {

@@ -92,6 +92,14 @@ impl Cluster {
         if !stored {
             accesses.insert(0, (copy.from, AccessKind::Read));
         }
+        if let Some(barrier) = copy.barrier.filter(|_| !stored) {
+            let (rank, offset) = place(barrier);
+            let outside = (rank != at(copy.rank)).then(|| self.windows.get_mut(rank)).flatten();
+            if let Some(window) = outside {
+                let owner = context.cluster_block(block, u32::try_from(rank).unwrap_or(0));
+                window.mbarriers().signaled_from_outside(context, raw_findings, owner, (offset, copy.pc));
+            }
+        }
         let time = order.now();
         for ((space, address), kind) in accesses {
             if space != Space::Shared {

@@ -216,6 +216,16 @@ impl Observer for Checker {
             {
                 proxy.fence(issue.warp, issue.exec);
             }
+            if let Op::Fence(Fence::Memory { init: true, .. } | Fence::Proxy { shared: true }) =
+                self.context.program.op(issue.pc)
+            {
+                let rank = at(self.rank);
+                race.shared.with(|cluster| {
+                    if let Some(window) = cluster.windows.get_mut(rank) {
+                        window.mbarriers().publish(issue.warp, issue.exec);
+                    }
+                });
+            }
         }
         if let (Some(phases), Op::GridDependency { waits }) =
             (&mut self.phases, self.context.program.op(issue.pc))

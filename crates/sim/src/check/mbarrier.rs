@@ -14,7 +14,7 @@ use super::raw::{Raw, RawFindings, Spot};
 use super::{Class, Severity};
 use crate::isa::Op;
 use crate::isa::op::MbarrierOp;
-use crate::machine::at;
+use crate::machine::{at, lanes_of};
 use crate::observe::{Mbarrier, MbarrierAction};
 use std::collections::BTreeMap;
 
@@ -44,6 +44,8 @@ struct Phases {
     valid: Option<(u32, Who)>,
     /// Whether it was valid before that initialization.
     again: bool,
+    /// Whether the thread that initialized it has executed a fence for the async proxies of other blocks since.
+    published: bool,
 }
 
 impl Phases {
@@ -130,6 +132,51 @@ impl Mbarriers {
         if used.completes {
             phases.end();
         }
+    }
+
+    /// Lanes of a block execute `fence.mbarrier_init` or `fence.proxy.async`.
+    pub(crate) fn publish(&mut self, warp: u32, lanes: u32) {
+        for phases in self.all.values_mut() {
+            let Some((_, who)) = phases.valid else { continue };
+            phases.published |= lanes_of(lanes).any(|lane| who == Who::new(warp, lane));
+        }
+    }
+
+    /// The copy of another block is about to signal the mbarrier of `block`.
+    pub(crate) fn signaled_from_outside(
+        &self,
+        context: &Context,
+        raw_findings: &mut RawFindings,
+        block: u32,
+        (address, pc): (u32, u32),
+    ) {
+        let Some(phases) = self.all.get(&address).filter(|phases| !phases.published) else { return };
+        let Some((init, who)) = phases.valid else { return };
+        raw_findings.add((Class::Mbarrier, init, pc, 3), Severity::Error, || {
+            let name = context.shared_name(address);
+            let name = name.map_or(format!("at shared address {address:#x}"), |name| format!("`{name}`"));
+            Raw {
+                class: Class::Mbarrier,
+                severity: Severity::Error,
+                sentence: format!(
+                    "a bulk copy of another block signals the mbarrier {name}, whose initialization has no fence for the async proxy"
+                ),
+                spots: vec![
+                    Spot {
+                        label: "the initialization".to_owned(),
+                        pc: init,
+                        thread: Some((block, u32::from(who.0))),
+                    },
+                    Spot { label: "the copy".to_owned(), pc, thread: None },
+                ],
+                notes: vec!["a barrier orders threads, but not mbarrier.init and the async proxy of another block".to_owned()],
+                help: Some(
+                    "execute fence.mbarrier_init.release.cluster in the thread that initializes it, before the barrier of the cluster"
+                        .to_owned(),
+                ),
+                count: 1,
+            }
+        });
     }
 
     /// Bytes of a bulk copy have arrived, with what its agent releases.

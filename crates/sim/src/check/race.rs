@@ -449,6 +449,11 @@ impl SharedRace {
         }
     }
 
+    /// The mbarriers of the block.
+    pub(crate) fn mbarriers(&mut self) -> &mut Mbarriers {
+        &mut self.mbarriers
+    }
+
     /// An mbarrier has received the bytes of a bulk copy.
     pub(crate) fn bulk_signaled(&mut self, offset: u32, clock: &Clock, completes: bool) {
         self.mbarriers.received(offset, clock, completes);

@@ -238,7 +238,7 @@ impl Site {
     fn of(op: &Op) -> Site {
         let effects = op.effects();
         let kind = match (effects.fence, effects.copies, effects.memory) {
-            (Some(Fence::Memory { scope, sequential }), ..) => {
+            (Some(Fence::Memory { scope, sequential, .. }), ..) => {
                 Kind::Fence(Scope::of(Some(scope)), sequential)
             }
             (_, Copies::Start | Copies::Bulk, _) => Kind::Copy,

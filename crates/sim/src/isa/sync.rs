@@ -123,8 +123,8 @@ fn grid_dependency(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     }))
 }
 
-/// Registers here are not limited. But a warp that asks for more than the other warps of its block leave waits until they release
-/// some; a warp that has not asked yet counts as none.
+/// Registers here are not limited. But a warp that asks for more than the other warps leave of the registers with which the block
+/// started waits until they release some.
 fn set_registers(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let wanted = spec.integer(0).and_then(|count| u32::try_from(count).ok());
     let Some(count) = wanted.filter(|count| (24..=256).contains(count) && count.is_multiple_of(8)) else {

@@ -24,8 +24,10 @@ pub struct Cta {
     pub barriers: [Barrier; 17],
     /// Threads that have not exited.
     pub live: u32,
-    /// Registers of a thread that each warp has with `setmaxnreg`; 0 if it has not asked.
+    /// Registers of a thread of each warp; 0 if it is not known.
     pub(crate) registers: [u32; 32],
+    /// Their sum when the block started, which `setmaxnreg` distributes.
+    pub(crate) pool: u32,
     /// How the block has used `griddepcontrol`.
     pub(crate) dependency: GridDependency,
     /// What `printf` printed.
@@ -393,6 +395,7 @@ impl BlockRun {
     pub(super) fn new(grid: &Grid<'_>, number: u32, mut spare: Spare) -> BlockRun {
         let threads = grid.block_threads();
         let count = threads.div_ceil(32);
+        let registers = grid.program.bounds.registers.unwrap_or(0).min(256);
         let mut ctas = Vec::with_capacity(at(grid.cluster_size()));
         for rank in 0..grid.cluster_size() {
             let linear = grid.cluster_block(number, rank);
@@ -405,7 +408,8 @@ impl BlockRun {
                 shared,
                 barriers: [Barrier::default(); 17],
                 live: threads,
-                registers: [0; 32],
+                registers: std::array::from_fn(|warp| if warp < at(count) { registers } else { 0 }),
+                pool: registers * count,
                 dependency: GridDependency::default(),
                 output: Vec::new(),
                 probed: false,

@@ -2,7 +2,6 @@
 
 use super::block::{BlockRun, CLUSTER_BARRIER};
 use super::spin::Spin;
-use super::warp::REGISTERS;
 use super::{Grid, Subwarp, Wait, WarpState, at};
 use crate::isa::op::Participants;
 use crate::stop::{Blame, Place, Stop, StopKind};
@@ -167,11 +166,9 @@ impl BlockRun {
             }
             Wait::Grids => format!("{who} for the grids that this one depends on"),
             Wait::Registers(count) => {
-                let others: u32 = self.ctas[at(waiting.rank())].registers.iter().sum();
-                format!(
-                    "{who} for {count} registers per thread; the block has {} of {REGISTERS}",
-                    32 * others
-                )
+                let cta = &self.ctas[at(waiting.rank())];
+                let (used, all) = (32 * cta.registers.iter().sum::<u32>(), 32 * cta.pool);
+                format!("{who} for {count} registers per thread; the warps of the block have {used} of its {all}")
             }
             Wait::Warpgroup { .. } => format!("{who} for the other warps of the warpgroup"),
             Wait::None => who,

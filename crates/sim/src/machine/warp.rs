@@ -25,9 +25,6 @@ pub enum Flow {
     Stop,
 }
 
-/// Registers of a multiprocessor.
-pub(super) const REGISTERS: u32 = 65_536;
-
 /// The state of a warp between turns.
 #[derive(Debug, Default)]
 pub struct WarpState {
@@ -446,8 +443,8 @@ impl Warp<'_, '_> {
         }
     }
 
-    /// Whether the multiprocessor has this number of registers for each thread of the warp, next to those that the other warps of
-    /// the block have asked for.
+    /// Whether the block has this number of registers for each thread of the warp, next to those of its other warps. If its number
+    /// is not known, `setmaxnreg` has no effect.
     pub fn has_registers(&self, count: u32) -> bool {
         let own = super::at(self.state.id & 31);
         let others: u32 = self
@@ -458,7 +455,7 @@ impl Warp<'_, '_> {
             .filter(|(warp, _)| *warp != own)
             .map(|(_, count)| count)
             .sum();
-        32 * (others + count) <= REGISTERS
+        self.cta.pool == 0 || others + count <= self.cta.pool
     }
 
     /// Gives each thread of the warp this number of registers.

@@ -248,7 +248,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 });
             }
         }
-        self.program.bounds = launch_bounds(function);
+        self.program.bounds = LaunchBounds::of(function);
         let body = function.body.as_deref().unwrap_or(&[]);
         self.body(body);
         self.program.frame = self.frame;
@@ -754,27 +754,6 @@ fn on_cycles(edges: &[Vec<usize>]) -> Vec<bool> {
         }
     }
     out
-}
-
-fn launch_bounds(function: &ptx::Function<'_>) -> LaunchBounds {
-    let mut bounds = LaunchBounds::default();
-    for directive in &function.directives {
-        let mut dims = [1u32; 3];
-        for (dim, argument) in dims.iter_mut().zip(&directive.arguments) {
-            if let ptx::Argument::Integer(integer) = argument {
-                *dim = u32::try_from(integer.magnitude).unwrap_or(u32::MAX);
-            }
-        }
-        match directive.name {
-            "maxntid" => bounds.max_threads = Some(dims.iter().fold(1u32, |n, d| n.saturating_mul(*d))),
-            "reqntid" => bounds.required = Some(dims),
-            "reqnctapercluster" => bounds.cluster = Some(dims),
-            "explicitcluster" => bounds.explicit_cluster = true,
-            "maxclusterrank" => bounds.max_cluster = Some(dims[0]),
-            _ => {}
-        }
-    }
-    bounds
 }
 
 pub(super) fn narrow(count: usize) -> u32 {

@@ -1,5 +1,6 @@
 //! A decoded kernel: instructions bound to routines, operands resolved to rows.
 
+mod bounds;
 mod calls;
 mod decode;
 mod forms;
@@ -11,6 +12,7 @@ mod target;
 mod time;
 mod values;
 
+pub use bounds::LaunchBounds;
 pub use decode::decode;
 pub use link::{ConstantBank, Linked, Managed, Parameter, Symbol, link};
 pub use special::{RESERVED_SHARED, Special, SpecialKind};
@@ -94,21 +96,6 @@ impl Communication {
             Communication::Any => true,
         }
     }
-}
-
-/// The launch requirements that a kernel declares.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LaunchBounds {
-    /// `.maxntid`: the most threads per block, as a product.
-    pub max_threads: Option<u32>,
-    /// `.reqntid`: exactly these.
-    pub required: Option<[u32; 3]>,
-    /// `.reqnctapercluster`: blocks in a cluster.
-    pub cluster: Option<[u32; 3]>,
-    /// `.explicitcluster`: a launch must have clusters.
-    pub explicit_cluster: bool,
-    /// `.maxclusterrank`: the most blocks in a cluster.
-    pub max_cluster: Option<u32>,
 }
 
 /// One instruction.

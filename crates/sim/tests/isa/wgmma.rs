@@ -589,15 +589,16 @@ fn the_target_must_be_hopper() {
 /// Two consumer warpgroups with 240 registers and a producer with 24 fit into a multiprocessor; three consumers do not.
 #[test]
 fn registers_of_warpgroups_are_counted() {
-    let run = |body: &str| {
+    let run_with = |directives: &str, body: &str| {
         let text = format!(
-            ".version 8.2\n.target sm_90a\n.address_size 64\n.visible .entry k() {{ .reg .b32 %t; .reg .pred %p; mov.u32 %t, %tid.x; setp.lt.u32 %p, %t, 128; {body} ret; }}\n"
+            ".version 8.2\n.target sm_90a\n.address_size 64\n.visible .entry k() {directives} {{ .reg .b32 %t; .reg .pred %p; mov.u32 %t, %tid.x; setp.lt.u32 %p, %t, 128; {body} ret; }}\n"
         );
         let mut device = Device::new();
         let module = device.load(&text).unwrap();
         let prepared = module.kernel("k").unwrap().launch().grid(1).block(384);
         launch(&mut device, &prepared).stop
     };
+    let run = |body: &str| run_with(".maxntid 384 .minnctapersm 1", body);
     let fits =
         run("@%p bra P; setmaxnreg.inc.sync.aligned.u32 240; ret; P: setmaxnreg.dec.sync.aligned.u32 24;");
     assert!(fits.is_none(), "{fits:?}");
@@ -605,9 +606,19 @@ fn registers_of_warpgroups_are_counted() {
     assert_eq!((stop.blame, stop.kind), (Blame::Kernel, StopKind::Deadlock), "{stop}");
     // A warp waits until another one releases registers.
     let waits =
-        run("@%p bra P; setmaxnreg.inc.sync.aligned.u32 232; ret; P: setmaxnreg.inc.sync.aligned.u32 240; \
-         nanosleep.u32 100; setmaxnreg.dec.sync.aligned.u32 40;");
+        run("@%p bra P; setmaxnreg.inc.sync.aligned.u32 232; ret; P: nanosleep.u32 100; \
+         setmaxnreg.dec.sync.aligned.u32 40;");
     assert!(waits.is_none(), "{waits:?}");
+    // The block starts with 168 for each thread; 1,024 registers of the multiprocessor are not its own.
+    let consumers = "@%p bra P; setmaxnreg.inc.sync.aligned.u32 232; ret; P:";
+    for producer in ["", "setmaxnreg.dec.sync.aligned.u32 48;"] {
+        let stop = run(&format!("{consumers} {producer}")).unwrap();
+        assert_eq!((stop.blame, stop.kind), (Blame::Kernel, StopKind::Deadlock), "{stop}");
+    }
+    for (directives, runs) in [(".maxnreg 168", false), (".maxnreg 192", true), (".maxntid 384", true)] {
+        let stop = run_with(directives, &format!("{consumers} setmaxnreg.dec.sync.aligned.u32 48;"));
+        assert_eq!(stop.is_none(), runs, "{directives}: {stop:?}");
+    }
     let odd = run("setmaxnreg.inc.sync.aligned.u32 100;").unwrap();
     assert_eq!((odd.blame, odd.kind), (Blame::Input, StopKind::Malformed), "{odd}");
 }

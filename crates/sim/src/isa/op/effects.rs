@@ -421,10 +421,10 @@ impl fmt::Display for Effects {
         }
         match self.fence {
             None => {}
-            Some(Fence::Memory { scope, sequential: true }) => {
+            Some(Fence::Memory { scope, sequential: true, .. }) => {
                 words.push(format!("fence.sc of {}", scope.name()));
             }
-            Some(Fence::Memory { scope, sequential: false }) => {
+            Some(Fence::Memory { scope, sequential: false, .. }) => {
                 words.push(format!("fence of {}", scope.name()));
             }
             Some(Fence::Proxy { .. }) => words.push("fence of proxies".to_owned()),

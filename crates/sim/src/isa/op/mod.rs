@@ -528,6 +528,8 @@ pub enum Fence {
         scope: Scope,
         /// Sequentially consistent.
         sequential: bool,
+        /// Only for initializations of mbarriers (`fence.mbarrier_init`).
+        init: bool,
     },
     /// Orders accesses by different ways to the same memory.
     Proxy {

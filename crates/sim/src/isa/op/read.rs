@@ -315,7 +315,7 @@ impl Read<'_> {
         // `membar` is `fence.sc` since sm_70.
         let sequential = opcode == "membar" || self.has("sc");
         let scope = if self.has("gl") { Scope::Gpu } else { self.scope().unwrap_or(Scope::Gpu) };
-        Fence::Memory { scope, sequential }
+        Fence::Memory { scope, sequential, init: self.has("mbarrier_init") }
     }
 
     fn everyone(&self) -> bool {

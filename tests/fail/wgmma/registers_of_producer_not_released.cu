@@ -1,0 +1,13 @@
+// The block starts with 168 registers for each thread. The producer keeps its own, so the consumers never get more.
+//@arch: 90a
+//@launch: kernel=roles grid=1 block=384 arg=out:out:i32[1]
+
+extern "C" __global__ void __launch_bounds__(384, 1) roles(int *out)
+{
+    if (threadIdx.x < 128) {
+        if (threadIdx.x == 0)
+            *out = 1;
+        return;
+    }
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); //~ deadlock
+}
