@@ -168,7 +168,9 @@ impl BlockRun {
             Wait::Registers(count) => {
                 let cta = &self.ctas[at(waiting.rank())];
                 let (used, all) = (32 * cta.registers.iter().sum::<u32>(), 32 * cta.pool);
-                format!("{who} for {count} registers per thread; the warps of the block have {used} of its {all}")
+                format!(
+                    "{who} for {count} registers per thread; the warps of the block have {used} of its {all}"
+                )
             }
             Wait::Warpgroup { .. } => format!("{who} for the other warps of the warpgroup"),
             Wait::None => who,

@@ -605,8 +605,7 @@ fn registers_of_warpgroups_are_counted() {
     let stop = run("setmaxnreg.inc.sync.aligned.u32 240;").unwrap();
     assert_eq!((stop.blame, stop.kind), (Blame::Kernel, StopKind::Deadlock), "{stop}");
     // A warp waits until another one releases registers.
-    let waits =
-        run("@%p bra P; setmaxnreg.inc.sync.aligned.u32 232; ret; P: nanosleep.u32 100; \
+    let waits = run("@%p bra P; setmaxnreg.inc.sync.aligned.u32 232; ret; P: nanosleep.u32 100; \
          setmaxnreg.dec.sync.aligned.u32 40;");
     assert!(waits.is_none(), "{waits:?}");
     // The block starts with 168 for each thread; 1,024 registers of the multiprocessor are not its own.
