@@ -21,22 +21,23 @@ M, N, K = 100, 96, 80
 
 
 @triton.jit
-def product(a, b, c, k, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SPECIALIZE: tl.constexpr):
+def product(a, b, c, k, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
     row, column = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
     total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for start in tl.range(0, k, BLOCK_K, warp_specialize=SPECIALIZE):
+    for start in range(0, k, BLOCK_K):
         total = tl.dot(a.load([row, start]), b.load([start, column]), total)
     c.store([row, column], total.to(tl.float16))
 
 
 @triton.jit
-def product_of_pointers(a, b, c, m, n, k, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+def product_of_pointers(a, b, c, m, n, k, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+                        SPECIALIZE: tl.constexpr):
     a_tiles = tl.make_tensor_descriptor(a, [m, k], [k, 1], [BLOCK_M, BLOCK_K])
     b_tiles = tl.make_tensor_descriptor(b, [k, n], [n, 1], [BLOCK_K, BLOCK_N])
     c_tiles = tl.make_tensor_descriptor(c, [m, n], [n, 1], [BLOCK_M, BLOCK_N])
     row, column = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
     total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for start in range(0, k, BLOCK_K):
+    for start in tl.range(0, k, BLOCK_K, warp_specialize=SPECIALIZE):
         total = tl.dot(a_tiles.load([row, start]), b_tiles.load([start, column]), total)
     c_tiles.store([row, column], total.to(tl.float16))
 
@@ -53,12 +54,11 @@ def matrices():
     return a, b, np.zeros((M, N), np.float16), a.astype(np.float64) @ b.astype(np.float64)
 
 
-def described(rows=64, specialize=False, **options):
+def described(**options):
     a, b, c, wanted = matrices()
-    blocks = (a, [rows, 32]), (b, [32, 64]), (c, [rows, 64])
-    tiles = [warpproof.triton.descriptor(array, block) for array, block in blocks]
+    tiles = [warpproof.triton.descriptor(array, block) for array, block in ((a, [64, 32]), (b, [32, 64]), (c, [64, 64]))]
     with warpproof.check() as report:
-        product[(-(-M // rows), 2)](*tiles, K, rows, 64, 32, SPECIALIZE=specialize, num_warps=4, **options)
+        product[(2, 2)](*tiles, K, 64, 64, 32, num_warps=4, **options)
     assert report.findings == [], report.findings
     assert (c == wanted).all()
 
@@ -67,10 +67,10 @@ def by_the_host():
     described()
 
 
-def by_the_kernel():
+def by_the_kernel(rows=64, specialize=False):
     a, b, c, wanted = matrices()
     with warpproof.check() as report:
-        product_of_pointers[(2, 2)](a, b, c, M, N, K, 64, 64, 32, num_warps=4)
+        product_of_pointers[(-(-M // rows), 2)](a, b, c, M, N, K, rows, 64, 32, SPECIALIZE=specialize, num_warps=4)
     assert report.findings == [], report.findings
     assert (c == wanted).all()
 
@@ -85,7 +85,7 @@ def as_a_dependent_launch():
 
 def with_specialized_warps():
     # Triton 3.9 gives half of the rows to each of two warpgroups. With 64 rows, both would compute and store all of them.
-    described(rows=128, specialize=True)
+    by_the_kernel(rows=128, specialize=True)
 
 
 def outside_of_the_array():
