@@ -141,10 +141,10 @@ fn execute(case: &Case, threads: usize, checked: bool) -> (Vec<Ran>, Vec<String>
     (all, findings)
 }
 
-/// The bytes of a tensor map of 1 to 5 dimensions.
+/// The bytes of the tensor map that the kernel has as this parameter: `m1`, of one dimension, is the fourth.
 fn map(number: usize, address: u64) -> Vec<u8> {
-    let (rank, swizzles) =
-        (number % 5 + 1, [Swizzle::None, Swizzle::Bytes32, Swizzle::Bytes64, Swizzle::Bytes128]);
+    let rank = number.saturating_sub(3) % 5 + 1;
+    let swizzles = [Swizzle::None, Swizzle::Bytes32, Swizzle::Bytes64, Swizzle::Bytes128];
     let (dims, sizes) = (&[64, 4, 4, 2, 2][..rank], &[16, 2, 3, 1, 2][..rank]);
     let mut map = TensorMap::tiled([DataType::Uint8, DataType::Float16][number % 2], address, dims, sizes);
     map.swizzle = swizzles[number % 4];
