@@ -66,6 +66,8 @@ struct Races {
     proxy: Option<Proxy>,
     /// Tensor maps that the block has changed.
     maps: Maps,
+    /// The stores to global memory of the bulk instruction that is being executed: their sources and rows.
+    stored: Vec<(u64, Vec<(u64, u32)>)>,
 }
 
 /// The results of a block's observer.
@@ -101,6 +103,7 @@ impl Checker {
             proxy: ((multiplies || context.bulk) && !muted)
                 .then(|| Proxy::new(context.shared, context.block_threads())),
             maps: Maps::default(),
+            stored: Vec::new(),
         });
         let facts = context.facts.as_ref();
         let init = facts
@@ -133,6 +136,19 @@ impl Checker {
             phases: None,
             log: None,
         }
+    }
+
+    /// Whether another lane of the warp makes the same store with the same execution of the instruction. The tensor memory
+    /// accelerator makes it once for the warp: its operands are those of the warp if all lanes have the same.
+    fn stores_again(&mut self, copy: &BulkCopy, rows: &[(u64, u32)]) -> bool {
+        let Some(race) = self.race.as_mut().filter(|_| copy.to.0 == Space::Global && !copy.reduces) else {
+            return false;
+        };
+        let again = race.stored.iter().any(|(from, known)| *from == copy.from.1 && known == rows);
+        if !again {
+            race.stored.push((copy.from.1, rows.to_vec()));
+        }
+        again
     }
 
     /// A bulk copy, or a row of a tensor copy, as an access to global memory.
@@ -208,6 +224,7 @@ impl Observer for Checker {
         }
         if let Some(race) = &mut self.race {
             race.global.issue(&self.context, issue);
+            race.stored.clear();
             if let Some(multiplies) = &mut race.multiplies {
                 multiplies.issue(&self.context, self.block, self.raw_findings.races(), issue);
             }
@@ -458,7 +475,7 @@ impl Observer for Checker {
     }
 
     fn bulk_issued(&mut self, copy: &BulkCopy) {
-        if !copy.tensor {
+        if !copy.tensor && !self.stores_again(copy, &[(copy.to.1, copy.bytes)]) {
             self.global_bulk(copy);
         }
         let Checker { context, block, rank, order, raw_findings, race, init, .. } = self;
@@ -487,7 +504,9 @@ impl Observer for Checker {
     }
 
     fn tensor_issued(&mut self, copy: &BulkCopy, rows: &[(u64, u32)]) {
-        copy.rows(rows).for_each(|row| self.global_bulk(&row));
+        if !self.stores_again(copy, rows) {
+            copy.rows(rows).for_each(|row| self.global_bulk(&row));
+        }
     }
 
     fn tensor_map(&mut self, used: &MapUse) {

@@ -195,6 +195,12 @@ impl Context {
         self.program.shared_variables.iter().find(holds).map(|(name, _, _)| name.as_str())
     }
 
+    /// How a message calls the mbarrier at a shared address.
+    pub(crate) fn mbarrier_name(&self, address: u32) -> String {
+        let name = self.shared_name(address);
+        name.map_or_else(|| format!("at shared address {address:#x}"), |name| format!("`{name}`"))
+    }
+
     /// A finding with its places looked up.
     pub(crate) fn finding(&self, raw: Raw) -> Finding {
         let places = raw.spots.iter().filter(|spot| spot.pc != UNKNOWN_SITE).filter_map(|spot| {

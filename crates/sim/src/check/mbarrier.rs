@@ -1,4 +1,5 @@
-//! The phases of mbarriers: which threads they order, and initializations of an mbarrier that is still valid.
+//! The phases of mbarriers: which threads they order, initializations of an mbarrier that is still valid, and copies of other
+//! blocks that signal an mbarrier whose initialization no fence has published.
 //!
 //! Arriving is a release of the thread that arrives, a successful wait is an acquire, unless they are `.relaxed`; with an explicit
 //! `.cta`, they order threads of the same block only. An mbarrier is valid from `mbarrier.init` to
@@ -153,8 +154,7 @@ impl Mbarriers {
         let Some(phases) = self.all.get(&address).filter(|phases| !phases.published) else { return };
         let Some((init, who)) = phases.valid else { return };
         raw_findings.add((Class::Mbarrier, init, pc, 3), Severity::Error, || {
-            let name = context.shared_name(address);
-            let name = name.map_or(format!("at shared address {address:#x}"), |name| format!("`{name}`"));
+            let name = context.mbarrier_name(address);
             Raw {
                 class: Class::Mbarrier,
                 severity: Severity::Error,
@@ -199,9 +199,7 @@ impl Mbarriers {
     ) {
         let Some(waited) = self.waited.get(&(block, later)) else { return };
         let Some(phases) = self.all.get(&waited.address) else { return };
-        let name = context.shared_name(waited.address);
-        let name =
-            name.map_or(format!("at shared address {:#x}", waited.address), |name| format!("`{name}`"));
+        let name = context.mbarrier_name(waited.address);
         let mut all = phases.arrived.iter().flatten();
         // An arrival of the later thread itself, such as a producer's, is not one for the earlier one.
         let near = |(at, who, _): &&(u32, Who, u32)| {
