@@ -6,6 +6,7 @@ use crate::memory::Space;
 use crate::program::Program;
 use std::any::Any;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// An instruction about to be executed by the lanes in `exec`.
 #[derive(Clone, Copy)]
@@ -250,6 +251,17 @@ pub enum Detail {
     Stretches,
 }
 
+/// When an observer of instructions must see one of them before it is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// Always.
+    Always,
+    /// Unless the observer is calm; the events of the instruction may end that.
+    UnlessCalm,
+    /// Unless the observer is calm, which the instruction does not change.
+    UnlessCalmPure,
+}
+
 /// Consecutive instructions that the same lanes executed. An instruction that waited is reported when it has executed.
 #[derive(Clone, Debug)]
 pub struct Stretch {
@@ -293,11 +305,43 @@ pub struct SharedAccess<'a> {
     pub lanes: u32,
 }
 
+impl SharedAccess<'_> {
+    /// Calls `f` with the access as any other.
+    pub fn widened(&self, f: impl FnOnce(&Access<'_>)) {
+        let SharedAccess { block, warp, pc, kind, offsets, bytes, lanes } = *self;
+        let addresses = &offsets.widened();
+        let space = Space::Shared;
+        let (unchanged, words, deferred, used) = (0, &[][..], false, u32::MAX);
+        f(&Access {
+            block,
+            warp,
+            pc,
+            space,
+            kind,
+            addresses,
+            bytes,
+            lanes,
+            unchanged,
+            words,
+            deferred,
+            used,
+        });
+    }
+}
+
 /// An observer of one block. Blocks may run in parallel, so each has its own observer.
 pub trait Observer: Any + Send {
     /// How much detail it needs; constant for its lifetime.
     fn detail(&self) -> Detail {
         Detail::Instructions
+    }
+    /// By instruction: when the observer must see it; `None` if always. Constant for its lifetime.
+    fn sights(&self) -> Option<Arc<[Sight]>> {
+        None
+    }
+    /// Whether the next instruction of a warp matters only by its events.
+    fn is_calm(&self, _warp: u32) -> bool {
+        false
     }
     /// The events that follow are those of the block with this rank; only in a cluster of several blocks.
     fn enter(&mut self, _rank: u32) {}
@@ -318,24 +362,7 @@ pub trait Observer: Any + Send {
     fn remote(&mut self, _rank: u32, _access: &Access<'_>) {}
     /// A faster variant of [`access`](Self::access), which it calls by default.
     fn shared(&mut self, shared: &SharedAccess<'_>) {
-        let SharedAccess { block, warp, pc, kind, offsets, bytes, lanes } = *shared;
-        let addresses = &Row(offsets.0.map(u64::from));
-        let space = Space::Shared;
-        let (unchanged, words, deferred, used) = (0, &[][..], false, u32::MAX);
-        self.access(&Access {
-            block,
-            warp,
-            pc,
-            space,
-            kind,
-            addresses,
-            bytes,
-            lanes,
-            unchanged,
-            words,
-            deferred,
-            used,
-        });
+        shared.widened(|access| self.access(access));
     }
     /// When threads arrive at a barrier.
     fn arrive(&mut self, _arrival: &Arrival) {}

@@ -47,6 +47,8 @@ const TWICE: &str = "the same threads synchronize twice, or the same bytes are s
 const OTHER_NUMBER: &str = "no other threads use the barrier with that number";
 const FEWER: &str =
     "the consumers keep the registers that they have at their start, and ptxas fits the program into them";
+const ONE_STORE: &str =
+    "lanes of one warp that execute one tensor store with the same operands make one store";
 const TURNS: &str = "the barriers of the turns only decide which warpgroup uses the tensor core first; no memory depends on them";
 const DELAYED: &str = "no schedule of the study delays the second warpgroup between its first arrival and its wait for its turn, which would \
                        be a deadlock";
@@ -77,6 +79,7 @@ pub(super) static SURVIVORS: &[Survivor] = &[
     equivalent("attention", 180, "`shared.v_empty[stage]` of the next stage", SWAPPED),
     equivalent("attention", 207, "`named_barrier_sync` at the next barrier", OTHER_NUMBER),
     equivalent("attention", 207, "`named_barrier_sync` repeated", TWICE),
+    equivalent("attention", 208, "`elect()` for all lanes", ONE_STORE),
     equivalent("attention", 209, "`tma_store` repeated", TWICE),
     equivalent("cluster_reduce", 51, "`lane == 0` for all lanes", SAME_VALUE),
     equivalent("cluster_reduce", 59, "`fence_mbarrier_init` removed", RELEASED),

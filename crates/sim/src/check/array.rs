@@ -9,6 +9,7 @@
 //! dynamic shared memory, which has one name and no size. Never reports: an access inside its variable.
 
 use super::context::Context;
+use super::lines::Shape;
 use super::raw::{Raw, RawFindings, Spot};
 use super::{Class, Severity};
 use crate::isa::Op;
@@ -95,6 +96,14 @@ impl Arrays {
             }
         }
         Arrays { inside }
+    }
+
+    /// Whether words with this shape are inside the variable that the instruction must stay in.
+    #[inline]
+    pub(crate) fn holds(&self, context: &Context, pc: u32, shape: &Shape) -> bool {
+        let Some(variable) = self.inside.get(at(pc)).copied().flatten() else { return true };
+        let Some((_, start, size)) = context.program.shared_variables.get(variable) else { return true };
+        shape.lowest >= *start && shape.highest.saturating_add(4) <= start.saturating_add(*size)
     }
 
     /// An access of a warp to shared memory.

@@ -48,6 +48,12 @@ fn thread_of(warp: u32, lanes: u32) -> u32 {
 }
 
 impl BarrierUse {
+    /// Whether no part of the warp has arrived at a barrier without the rest.
+    #[inline]
+    pub(crate) fn is_calm(&self, warp: u32) -> bool {
+        self.parted >> (warp & 31) & 1 == 0
+    }
+
     pub(crate) fn issue(
         &mut self,
         context: &Context,
@@ -55,7 +61,7 @@ impl BarrierUse {
         raw_findings: &mut RawFindings,
         issue: &Issue<'_>,
     ) {
-        if self.parted >> (issue.warp & 31) & 1 == 0 {
+        if self.is_calm(issue.warp) {
             return;
         }
         for piece in &self.pieces {

@@ -25,10 +25,11 @@ use super::tensor_map::Maps;
 use super::touched;
 use crate::isa::Op;
 use crate::isa::op::Fence;
-use crate::machine::{Access, CLUSTER_BARRIER, Row, at, lanes_of, used_pieces};
+use crate::machine::{Access, AccessKind, CLUSTER_BARRIER, Row, at, lanes_of, used_pieces};
 use crate::memory::Space;
 use crate::observe::{
     Arrival, AsyncCopy, BulkCopy, Exchange, Issue, MapUse, Mbarrier, Moved, MultiplyAsync, Observer,
+    SharedAccess, Sight,
 };
 use std::sync::{Arc, Mutex};
 
@@ -138,6 +139,59 @@ impl Checker {
         }
     }
 
+    /// The most frequent access: all lanes of a warp read words of one line of shared memory that were written before the last barrier.
+    /// Returns whether it is one and nothing else needs to be checked.
+    fn read_quietly(&mut self, access: &SharedAccess<'_>) -> bool {
+        let SharedAccess { warp, pc, kind, offsets, bytes, lanes, .. } = *access;
+        let Checker { context, rank, order, race: Some(race), init, .. } = self else { return false };
+        let followed = self.provenance.is_some() || self.taint.is_some() || self.log.is_some();
+        let site = context.sites.get(pc);
+        if (kind, bytes, lanes) != (AccessKind::Read, 4, u32::MAX)
+            || !context.sites.barriers_only
+            || followed
+            || race.proxy.is_some()
+            || site.ordering.strong.is_some()
+            || site.volatile
+        {
+            return false;
+        }
+        let shape = (context.measure)(offsets);
+        let inside = context.arrays.as_ref().is_none_or(|arrays| arrays.holds(context, pc, &shape));
+        let defined = init.as_ref().is_none_or(|init| init.is_clean(shape.lowest..shape.highest + 4));
+        let rank = at(*rank);
+        inside
+            && defined
+            && race.shared.with(|cluster| {
+                let window = cluster.windows.get_mut(rank);
+                window.is_some_and(|window| window.read_line(order, (warp, pc), offsets, &shape))
+            })
+    }
+
+    /// Another frequent access: all lanes of a warp load from one input. Returns whether it is one and nothing needs to be checked.
+    #[inline]
+    fn reads_input(&mut self, access: &Access<'_>) -> bool {
+        let Access { pc, space, kind, addresses, bytes, lanes, deferred, used, .. } = *access;
+        if (space, kind, lanes, used) != (Space::Global, AccessKind::Read, u32::MAX, u32::MAX) || deferred {
+            return false;
+        }
+        let followed = self.provenance.is_some() || self.taint.is_some() || self.log.is_some();
+        if followed
+            || self.touched.is_some()
+            || self.phases.is_some()
+            || !matches!(self.context.program.op(pc), Op::Load(_))
+            || self.context.sites.get(pc).ordering.strong.is_some()
+        {
+            return false;
+        }
+        let (lowest, highest) = (self.context.extent)(addresses);
+        let end = highest.saturating_add(u64::from(bytes));
+        self.context.in_one_input(lowest, highest)
+            && self
+                .outputs
+                .as_mut()
+                .is_none_or(|outputs| outputs.with(|stores| stores.concerns(lowest, end)) == Some(false))
+    }
+
     /// Whether another lane of the warp makes the same store with the same execution of the instruction. The tensor memory
     /// accelerator makes it once for the warp: its operands are those of the warp if all lanes have the same.
     fn stores_again(&mut self, copy: &BulkCopy, rows: &[(u64, u32)]) -> bool {
@@ -196,6 +250,15 @@ impl Checker {
 }
 
 impl Checker {
+    /// Whether no check waits for the next instruction of the warp, whatever it is.
+    #[inline]
+    fn is_calm(&self, warp: u32) -> bool {
+        self.provenance.is_none()
+            && self.lanes.as_ref().is_none_or(|lanes| lanes.is_calm(warp))
+            && self.barrier.as_ref().is_none_or(|barrier| barrier.is_calm(warp))
+            && self.race.as_ref().is_none_or(|race| race.multiplies.is_none())
+    }
+
     /// Passes an instruction to the checks that follow values.
     #[inline]
     fn values(&mut self, issue: &Issue<'_>) {
@@ -211,8 +274,19 @@ impl Checker {
 }
 
 impl Observer for Checker {
+    fn sights(&self) -> Option<Arc<[Sight]>> {
+        self.taint.is_none().then(|| self.context.sights.clone())
+    }
+
+    fn is_calm(&self, warp: u32) -> bool {
+        self.is_calm(warp) && self.init.as_ref().is_none_or(|init| init.is_calm(warp))
+    }
+
     fn issue(&mut self, issue: &Issue<'_>) {
         self.values(issue);
+        if self.context.is_silent(issue.pc) && self.is_calm(issue.warp) {
+            return;
+        }
         if let Some(lanes) = &mut self.lanes {
             lanes.issue(&self.context, &mut self.raw_findings, issue);
         }
@@ -274,6 +348,9 @@ impl Observer for Checker {
     }
 
     fn access(&mut self, access: &Access<'_>) {
+        if self.reads_input(access) {
+            return;
+        }
         if let Some(log) = &self.log {
             log.access(access);
         }
@@ -326,6 +403,12 @@ impl Observer for Checker {
                 Space::Global => global.access(context, order, fences, findings, copies, access),
                 _ => {}
             });
+        }
+    }
+
+    fn shared(&mut self, access: &SharedAccess<'_>) {
+        if !self.read_quietly(access) {
+            access.widened(|access| self.access(access));
         }
     }
 

@@ -5,17 +5,19 @@ use super::facts::{Facts, Flow};
 use super::finding::{Finding, Label, Thread};
 use super::fragment::Fragments;
 use super::fused::Replicated;
+use super::lines::{Extent, Measure};
 use super::multiply;
 use super::passing::dominates;
 use super::raw::Raw;
 use super::settings::{BufferRole, Check, Role, Settings};
 use super::shadow::UNKNOWN_SITE;
-use super::site::Sites;
+use super::site::{Kind, Sites};
 use super::taint::Entrances;
 use super::unused::Sinks;
 use crate::isa::Op;
 use crate::isa::op::MbarrierOp;
 use crate::machine::{Access, at};
+use crate::observe::Sight;
 use crate::program::Program;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,12 +28,18 @@ pub(crate) struct Context {
     pub sites: Sites,
     /// The loads whose value may have no effect.
     pub sinks: Sinks,
+    /// Computes the shape of an access to shared memory.
+    pub measure: Measure,
+    /// Computes the lowest and the highest address of an access to global memory.
+    pub extent: Extent,
     /// The variable that each access must stay in, if that is checked.
     pub arrays: Option<Arrays>,
     /// How the elements of matrix fragments are followed, if that is checked and the kernel has fragments.
     pub fragments: Option<Fragments>,
     /// By instruction: whether lanes synchronize in it by a member mask.
     pub meeting_points: Vec<bool>,
+    /// By instruction: whether only the checks that follow values look at it before it is executed, and whether it has no events.
+    pub sights: Arc<[Sight]>,
     pub blocks: [u32; 3],
     pub threads: [u32; 3],
     /// Blocks of a cluster in each direction.
@@ -57,12 +65,52 @@ pub(crate) struct Context {
 /// that it acts for.
 pub(crate) const AGENT: u32 = 1 << 31;
 
+/// By instruction: whether only the checks that follow values look at it before it is executed, and whether it has no events.
+pub(crate) fn sights(
+    program: &Program,
+    sites: &Sites,
+    sinks: &Sinks,
+    meeting_points: &[bool],
+) -> Arc<[Sight]> {
+    let sight = |pc: usize| {
+        let number = u32::try_from(pc).unwrap_or(u32::MAX);
+        let kind =
+            matches!(sites.get(number).kind, Kind::Other | Kind::ReadOnly | Kind::Mbarrier | Kind::Copy);
+        let op = !matches!(program.op(number), Op::Fence(_) | Op::Bulk(_) | Op::GridDependency { .. });
+        let pure = matches!(
+            program.op(number),
+            Op::Arithmetic(_)
+                | Op::Logic(_)
+                | Op::Bits(_)
+                | Op::Select(_)
+                | Op::Move(_)
+                | Op::Convert(_)
+                | Op::ConvertAddress
+                | Op::Compare(_)
+                | Op::Test(_)
+                | Op::Branch
+        );
+        match kind && op && !meeting_points[pc] && !matches!(sinks.numbers.get(pc), Some(Some(_))) {
+            false => Sight::Always,
+            true if pure => Sight::UnlessCalmPure,
+            true => Sight::UnlessCalm,
+        }
+    };
+    (0..program.metas.len()).map(sight).collect()
+}
+
 fn index(linear: u32, [x, y, _]: [u32; 3]) -> [u32; 3] {
     let (x, y) = (x.max(1), y.max(1));
     [linear % x, linear / x % y, linear / x / y]
 }
 
 impl Context {
+    /// Whether only the checks that follow values look at an instruction before it is executed.
+    #[inline]
+    pub(crate) fn is_silent(&self, pc: u32) -> bool {
+        self.sights.get(at(pc)).is_some_and(|sight| *sight != Sight::Always)
+    }
+
     /// Threads in a block.
     pub(crate) fn block_threads(&self) -> u32 {
         self.threads.iter().fold(1, |n: u32, t| n.saturating_mul(*t))
@@ -116,6 +164,16 @@ impl Context {
     pub(crate) fn is_input(&self, address: u64) -> bool {
         let holds = |buffer: &BufferRole| {
             buffer.role == Role::In && address >= buffer.address && address - buffer.address < buffer.bytes()
+        };
+        self.settings.has(Check::Output) && self.settings.buffers.iter().any(holds)
+    }
+
+    /// Whether accesses to these addresses lie in one input.
+    pub(crate) fn in_one_input(&self, lowest: u64, highest: u64) -> bool {
+        let holds = |buffer: &BufferRole| {
+            buffer.role == Role::In
+                && lowest >= buffer.address
+                && highest < buffer.address.saturating_add(buffer.bytes())
         };
         self.settings.has(Check::Output) && self.settings.buffers.iter().any(holds)
     }

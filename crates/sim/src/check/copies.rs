@@ -8,7 +8,8 @@ use super::clock::Who;
 use super::raw::{Raw, Spot};
 use crate::machine::{at, lanes_of};
 use crate::observe::AsyncCopy;
-use std::collections::BTreeMap;
+use foldhash::fast::FixedState;
+use std::collections::HashMap;
 
 /// A copy in flight.
 #[derive(Clone, Copy, Debug)]
@@ -33,11 +34,20 @@ struct Wait {
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     /// Copies in flight, by the first byte they write.
-    flights: BTreeMap<u32, Flight>,
+    flights: HashMap<u32, Flight, FixedState>,
     /// Groups committed by each thread.
-    commits: BTreeMap<Who, u32>,
-    waits: BTreeMap<Who, Wait>,
+    commits: Vec<u32>,
+    waits: Vec<Option<Wait>>,
     time: u64,
+}
+
+/// The place of a thread in a list that has one for each.
+fn place<T: Clone + Default>(list: &mut Vec<T>, who: Who) -> &mut T {
+    let index = usize::from(who.0);
+    if list.len() <= index {
+        list.resize(index + 1, T::default());
+    }
+    &mut list[index]
 }
 
 impl Copies {
@@ -59,7 +69,7 @@ impl Copies {
     /// Lanes commit their copies.
     pub(crate) fn commit(&mut self, warp: u32, lanes: u32) {
         for lane in lanes_of(lanes) {
-            *self.commits.entry(Who::new(warp, lane)).or_default() += 1;
+            *place(&mut self.commits, Who::new(warp, lane)) += 1;
         }
     }
 
@@ -68,8 +78,8 @@ impl Copies {
         self.time += 1;
         for lane in lanes_of(lanes) {
             let who = Who::new(warp, lane);
-            let commits = self.commits.get(&who).copied().unwrap_or(0);
-            self.waits.insert(who, Wait { pc, leaves, commits, time: self.time });
+            let commits = *place(&mut self.commits, who);
+            *place(&mut self.waits, who) = Some(Wait { pc, leaves, commits, time: self.time });
         }
     }
 
@@ -78,15 +88,15 @@ impl Copies {
         let holds = |copy: &AsyncCopy| {
             Who::new(copy.warp, at(copy.lane)) == who && address.wrapping_sub(copy.to) < copy.size
         };
-        let near = self.flights.range(address.saturating_sub(128)..=address).rev();
-        near.map(|(_, flight)| flight.copy).find(holds)
+        let near = (address.saturating_sub(128)..=address).rev();
+        near.filter_map(|to| self.flights.get(&to)).map(|flight| flight.copy).find(holds)
     }
 
     /// Adds to a report why the copy is still in flight and how to fix it. `then` is appended to the help: what is
     /// needed after the wait.
     pub(crate) fn explain(&self, raw: &mut Raw, copy: &AsyncCopy, block: u32, then: &str) {
         let who = Who::new(copy.warp, at(copy.lane));
-        let commits = self.commits.get(&who).copied().unwrap_or(0);
+        let commits = self.commits.get(usize::from(who.0)).copied().unwrap_or(0);
         if commits <= copy.group {
             raw.help = Some(
                 "commit the copy with cp.async.commit_group first: it is not in a group yet, so no wait_group covers it"
@@ -97,7 +107,9 @@ impl Copies {
         let issued = self.flights.get(&copy.to).map_or(0, |flight| flight.time);
         // Groups that may stay in flight now: those committed after the copy's.
         let newer = commits - 1 - copy.group;
-        let Some(wait) = self.waits.get(&who).filter(|wait| wait.time > issued) else {
+        let Some(wait) =
+            self.waits.get(usize::from(who.0)).copied().flatten().filter(|wait| wait.time > issued)
+        else {
             raw.help = Some(format!("wait for the copy's group first: cp.async.wait_group {newer}{then}"));
             return;
         };

@@ -1,6 +1,7 @@
 //! How values flow through each instruction, and which uses of a value are observable. Decoded once from the program
 //! and shared by the checks that follow values (`init`, `taint`).
 
+use super::assigned::assigned_first;
 use super::fragment::Shape;
 use crate::isa::op::{
     self, ArithmeticKind, Bits, Bulk, ByteMatrix, Combine, Compare, Comparison, Convert, Element, Memory,
@@ -177,7 +178,7 @@ impl Cold {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Numbering {
     starts: [u32; 4],
-    count: u32,
+    pub(super) count: u32,
 }
 
 impl Numbering {
@@ -255,6 +256,8 @@ pub(crate) struct Facts {
     pub(super) numbering: Numbering,
     /// The lanes of each row that are uninitialized when a warp starts: all lanes of every register.
     pub(super) start: Vec<u32>,
+    /// The same without the registers that are always written before they are read.
+    pub(super) unset: Vec<u32>,
 }
 
 impl Facts {
@@ -266,6 +269,7 @@ impl Facts {
             rows: Vec::new(),
             numbering,
             start: vec![0; at(numbering.count)],
+            unset: Vec::new(),
         };
         for meta in &program.metas {
             for (width, row) in meta.reads.iter().chain(&meta.writes) {
@@ -274,6 +278,10 @@ impl Facts {
                 }
             }
         }
+        let assigned = assigned_first(program, numbering);
+        let unset =
+            facts.start.iter().zip(assigned).map(|(start, assigned)| if assigned { 0 } else { *start });
+        facts.unset = unset.collect();
         for pc in 0..program.code.len().min(program.metas.len()) {
             facts.add(program, pc);
         }

@@ -30,7 +30,9 @@ use crate::isa::Op;
 use crate::machine::{Access, AccessKind, at, lanes_of};
 use crate::memory::Space;
 use crate::observe::{AsyncCopy, BulkCopy, Issue};
+use foldhash::fast::FixedState;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 /// Words in a page.
@@ -337,12 +339,49 @@ impl Together {
     }
 }
 
+/// Sources of copies in flight.
+#[derive(Debug, Default)]
+struct Sources {
+    /// By their first byte, the thread that issued them and their destination.
+    copies: HashMap<(u64, u32, u32, u32), AsyncCopy, FixedState>,
+    /// No source is outside of these bytes.
+    bounds: Range<u64>,
+}
+
+impl Sources {
+    fn is_empty(&self) -> bool {
+        self.copies.is_empty()
+    }
+
+    fn insert(&mut self, copy: &AsyncCopy) {
+        let end = copy.from.saturating_add(u64::from(copy.read));
+        let Range { start, end: known } = self.bounds;
+        self.bounds = if self.is_empty() { copy.from..end } else { start.min(copy.from)..known.max(end) };
+        self.copies.insert((copy.from, copy.warp, copy.lane, copy.to), *copy);
+    }
+
+    fn remove(&mut self, copy: &AsyncCopy) {
+        self.copies.remove(&(copy.from, copy.warp, copy.lane, copy.to));
+    }
+
+    /// The copies that read some of these bytes, in the order of their keys.
+    fn reading(&self, bytes: Range<u64>) -> impl Iterator<Item = &AsyncCopy> {
+        let apart = bytes.end <= self.bounds.start || self.bounds.end <= bytes.start;
+        let reads = move |(_, copy): &(_, &AsyncCopy)| {
+            copy.from < bytes.end && bytes.start < copy.from.saturating_add(u64::from(copy.read))
+        };
+        let all = if apart { None } else { Some(self.copies.iter().filter(reads)) };
+        let mut near: Vec<_> = all.into_iter().flatten().collect();
+        near.sort_unstable_by_key(|(key, _)| **key);
+        near.into_iter().map(|(_, copy)| copy)
+    }
+}
+
 /// The races of one block in global memory.
 pub(crate) struct GlobalRace {
     own: Pages,
     together: Option<Arc<Mutex<Together>>>,
-    /// Sources of copies in flight, by their first byte and the thread that issued them.
-    sources: BTreeMap<(u64, u32, u32, u32), AsyncCopy>,
+    sources: Sources,
     unused: UnusedReads,
 }
 
@@ -351,7 +390,7 @@ impl GlobalRace {
         GlobalRace {
             own: Pages::new(context.settings.memory / 16),
             together,
-            sources: BTreeMap::new(),
+            sources: Sources::default(),
             unused: UnusedReads::new(context),
         }
     }
@@ -495,7 +534,7 @@ impl GlobalRace {
                 let race = Race { block, access: stamp, wrote: false, unchanged: false };
                 report(context, raw_findings, &race, &conflict, (true, 1));
             }
-            self.sources.insert((copy.from, copy.warp, copy.lane, copy.to), *copy);
+            self.sources.insert(copy);
         }
     }
 
@@ -537,7 +576,7 @@ impl GlobalRace {
     }
 
     pub(crate) fn copy_done(&mut self, copy: &AsyncCopy) {
-        self.sources.remove(&(copy.from, copy.warp, copy.lane, copy.to));
+        self.sources.remove(copy);
     }
 
     /// Reports a write to bytes that a copy in flight may still read.
@@ -550,11 +589,7 @@ impl GlobalRace {
         (who, address): (Who, u64),
     ) {
         let end = address.saturating_add(u64::from(access.bytes));
-        let near = self.sources.range((address.saturating_sub(16), 0, 0, 0)..(end, 0, 0, 0));
-        for (_, copy) in near {
-            if copy.from.saturating_add(u64::from(copy.read)) <= address {
-                continue;
-            }
+        for copy in self.sources.reading(address..end) {
             let other = Stamp {
                 time: 0,
                 who: Who::new(copy.warp, at(copy.lane)),

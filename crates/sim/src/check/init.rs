@@ -104,6 +104,9 @@ impl Init {
         issue: &Issue<'_>,
     ) {
         let Some(warp) = self.warps.get_mut(at(issue.warp)) else { return };
+        if warp.registers.is_clean() {
+            return;
+        }
         let (reads, writes, guard) = facts.rows(issue.pc);
         if guard != NO_ROW && warp.registers.lanes(guard) & issue.here != 0 {
             guarded(context, facts, raw_findings, issue, guard, &mut warp.registers);
@@ -148,6 +151,18 @@ impl Init {
             return;
         }
         warp.registers.spread(facts, issue.pc, issue.exec, issue.registers, cold);
+    }
+
+    /// Whether no register of a warp is poisoned.
+    #[inline]
+    pub(crate) fn is_calm(&self, warp: u32) -> bool {
+        self.warps.get(at(warp)).is_some_and(|warp| warp.registers.is_clean())
+    }
+
+    /// Whether these bytes of shared memory are known to be written, with no poisoned value.
+    #[inline]
+    pub(crate) fn is_clean(&self, bytes: std::ops::Range<u32>) -> bool {
+        self.shared.all_written() || self.shared.are_written(bytes)
     }
 
     /// An access was made. Must be called before the race check and the output check, which record what is written.
@@ -410,6 +425,9 @@ impl Init {
         access: &Access<'_>,
     ) {
         let outgoing = self.outgoing(facts, cold, access);
+        if outgoing.is_none() && access.space == Space::Shared && self.shared.ignores_writes() {
+            return;
+        }
         let Some(warp) = self.warps.get_mut(at(access.warp)) else { return };
         let bytes = outgoing.unwrap_or([0; LANES]);
         let lanes =

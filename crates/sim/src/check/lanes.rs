@@ -68,6 +68,12 @@ impl Lanes {
         }
     }
 
+    /// Whether no lane of the warp waits for others or holds an undefined value.
+    #[inline]
+    pub(crate) fn is_calm(&self, warp: u32) -> bool {
+        self.waits >> (warp & 31) & 1 == 0 && !self.undefined.holds(warp)
+    }
+
     pub(crate) fn issue(&mut self, context: &Context, raw_findings: &mut RawFindings, issue: &Issue<'_>) {
         if self.waits >> (issue.warp & 31) & 1 != 0 {
             self.look_for_past(context, raw_findings, issue);

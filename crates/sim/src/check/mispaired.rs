@@ -16,6 +16,7 @@ use super::raw::{Raw, RawFindings, Spot};
 use super::{Class, Severity};
 use crate::machine::{Access, at, lanes_of};
 use crate::observe::Arrival;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ struct Met {
     /// Number of threads it waited for; `None` for all threads of the block.
     expected: Option<u32>,
     /// Warps with the barrier instruction that they executed.
-    at: Vec<(u32, u32)>,
+    at: SmallVec<[(u32, u32); 8]>,
 }
 
 impl Met {
@@ -64,7 +65,7 @@ struct Late {
 #[derive(Debug, Default)]
 pub(crate) struct Mispaired {
     /// Incomplete phases at which threads have arrived.
-    open: BTreeMap<u32, (Met, Vec<u32>)>,
+    open: BTreeMap<u32, (Met, SmallVec<[u32; 8]>)>,
     /// The last barrier that each warp waited at.
     last: BTreeMap<u32, Arc<Met>>,
     /// The first early read of a word.

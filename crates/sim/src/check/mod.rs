@@ -4,6 +4,7 @@
 //! all blocks, merged in block order, so the findings do not depend on the number of host threads.
 
 mod array;
+mod assigned;
 mod barrier;
 mod bulk;
 mod checker;
@@ -22,6 +23,7 @@ mod global;
 mod history;
 mod init;
 mod lanes;
+mod lines;
 mod mbarrier;
 mod mispaired;
 mod multiply;
@@ -175,17 +177,22 @@ impl Device {
         // Blocks of a cluster are ordered by more than the barriers of a block.
         let bulk = launch.program().metas.iter().any(|meta| matches!(meta.op, crate::isa::Op::Bulk(_)));
         sites.barriers_only &= !clustered && !bulk;
+        let sinks = flow.as_ref().map_or_else(Sinks::default, |flow| Sinks::of(&launch.program(), flow));
+        let meeting_points = lanes::meeting_points(&launch.program());
         let context = Arc::new(Context {
             program: launch.program(),
+            sights: context::sights(&launch.program(), &sites, &sinks, &meeting_points),
             sites,
-            sinks: flow.as_ref().map_or_else(Sinks::default, |flow| Sinks::of(&launch.program(), flow)),
+            sinks,
+            measure: lines::measure(self.level()),
+            extent: lines::extent(self.level()),
             arrays: settings.has(Check::Array).then(|| Arrays::of(&launch.program())),
             fragments: if settings.has(Check::Provenance) {
                 Fragments::of(&launch.program(), settings)
             } else {
                 None
             },
-            meeting_points: lanes::meeting_points(&launch.program()),
+            meeting_points,
             blocks: launch.blocks(),
             threads: launch.threads(),
             cluster,

@@ -90,10 +90,9 @@ impl Stores {
 
     /// Bytes were written.
     #[inline]
-    pub(crate) fn mark(&mut self, address: u64, bytes: u32) {
-        let to = address.saturating_add(u64::from(bytes));
-        if self.concerns(address, to) {
-            self.each_word(address, to, true, |word, bits| *word |= bits);
+    pub(crate) fn mark(&mut self, bytes: std::ops::Range<u64>) {
+        if !bytes.is_empty() && self.concerns(bytes.start, bytes.end) {
+            self.each_word(bytes.start, bytes.end, true, |word, bits| *word |= bits);
         }
     }
 
@@ -177,13 +176,23 @@ impl Outputs {
             return;
         }
         self.with(|stores| {
-            lanes_of(access.lanes).for_each(|lane| stores.mark(access.addresses.0[lane], access.bytes));
+            // Lanes that write consecutive bytes are one piece.
+            let (mut from, mut to) = (0, 0);
+            for lane in lanes_of(access.lanes) {
+                let address = access.addresses.0[lane];
+                if address != to {
+                    stores.mark(from..to);
+                    from = address;
+                }
+                to = address.saturating_add(u64::from(access.bytes));
+            }
+            stores.mark(from..to);
         });
     }
 
     /// A bulk copy writes global memory.
     pub(crate) fn bulk(&mut self, address: u64, bytes: u32) {
-        self.with(|stores| stores.mark(address, bytes));
+        self.with(|stores| stores.mark(address..address.saturating_add(u64::from(bytes))));
     }
 
     pub(crate) fn into_own(self) -> Option<Stores> {
@@ -302,16 +311,18 @@ mod tests {
     fn holes_are_counted_in_elements() {
         for (element, address) in [(4, 0x1000), (4, 0x1fe0), (2, 0x10fe), (8, 0x2000), (1, 0x3001)] {
             let out = buffer(address, element, &[10, 30]);
+            let size = u64::from(element);
+            let place = |i: u64| address + i * size..address + (i + 1) * size;
             let mut stores = Stores::new(std::slice::from_ref(&out));
             assert_eq!(stores.holes(&out), Some((0, 300)));
             for i in (0..300u64).filter(|i| *i != 97 && *i < 290) {
-                stores.mark(address + i * u64::from(element), element);
+                stores.mark(place(i));
             }
             assert_eq!(stores.holes(&out), Some((97, 11)), "elements of {element} from {address:#x}");
             assert_eq!(element_name(&out, 97), "`out[3][7]`");
             let mut all = Stores::new(std::slice::from_ref(&out));
-            all.mark(address + 97 * u64::from(element), element);
-            (290..300u64).for_each(|i| all.mark(address + i * u64::from(element), element));
+            all.mark(place(97));
+            (290..300u64).for_each(|i| all.mark(place(i)));
             all.merge(stores);
             assert_eq!(all.holes(&out), None);
         }
@@ -321,10 +332,10 @@ mod tests {
     fn only_outputs_and_what_kernels_allocate_hold_nothing() {
         let mut stores = Stores::new(&[buffer(0x1000, 4, &[4])]);
         assert_eq!(stores.missing(0x0ff8, 16), 0xff00);
-        stores.mark(0x1004, 4);
+        stores.mark(0x1004..0x1008);
         assert_eq!(stores.missing(0x1000, 16), 0xff0f);
         stores.allocated(0x8000, 8);
-        stores.mark(0x8000, 8);
+        stores.mark(0x8000..0x8008);
         assert_eq!(stores.missing(0x8000, 16), 0);
         stores.allocated(0x8000, 8);
         assert_eq!(stores.missing(0x8000, 16), 0xff);

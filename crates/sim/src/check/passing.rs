@@ -34,7 +34,7 @@ impl Passing {
 }
 
 /// Where control may go from an instruction of the kernel.
-fn successors(program: &Program, pc: usize) -> Vec<usize> {
+pub(super) fn successors(program: &Program, pc: usize) -> Vec<usize> {
     let (Some(inst), Some(meta)) = (program.code.get(pc), program.metas.get(pc)) else { return Vec::new() };
     let mut next = match meta.op.effects().control {
         Control::Branch => vec![at(inst.args.target)],

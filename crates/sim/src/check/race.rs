@@ -14,6 +14,7 @@ use super::context::Context;
 use super::copies::Copies;
 use super::fused;
 use super::history::{Conflict, Touch, Write, stamp};
+use super::lines::Lines;
 use super::mbarrier::Mbarriers;
 use super::multiply;
 use super::raw::{Raw, RawFindings, Reach, Spot};
@@ -82,9 +83,11 @@ impl Variable {
 /// The races of one block in shared memory.
 #[derive(Debug)]
 pub(crate) struct SharedRace {
-    cells: Vec<Cell>,
+    pub(super) cells: Vec<Cell>,
+    /// Reads that are not in the cells yet.
+    pub(super) lines: Lines,
     /// The blocks that made the accesses, by cell; empty if only the block itself accesses its memory.
-    owners: Vec<Owner>,
+    pub(super) owners: Vec<Owner>,
     spill: Spill,
     variables: BTreeMap<u32, Variable>,
     mbarriers: Mbarriers,
@@ -98,6 +101,7 @@ impl SharedRace {
         let words = at(bytes.div_ceil(4));
         SharedRace {
             cells: vec![Cell::default(); words],
+            lines: Lines::new(if shared { 0 } else { words }),
             owners: if shared { vec![Owner::default(); words] } else { Vec::new() },
             spill: Spill::default(),
             variables: BTreeMap::new(),
@@ -128,7 +132,7 @@ impl SharedRace {
     /// Bytes of shadow state for shared memory.
     pub(crate) fn bytes(&self) -> usize {
         let cells = self.cells.len() * size_of::<Cell>() + self.owners.len() * size_of::<Owner>();
-        cells + self.spill.bytes()
+        cells + self.spill.bytes() + self.lines.bytes()
     }
 
     /// An access of a warp.
@@ -153,7 +157,8 @@ impl SharedRace {
         let sums = access.bytes.is_multiple_of(4)
             && context.replicated.as_ref().is_some_and(|all| all.fused.contains(&access.pc));
         let ordinary = strong.is_none() && !site.volatile && !sums && self.owners.is_empty();
-        let rest = if ordinary { self.quietly(context, order, access) } else { access.lanes };
+        let rest =
+            if ordinary { self.quietly(context.sites.barriers_only, order, access) } else { access.lanes };
         let mut conflicts = Vec::new();
         for lane in lanes_of(rest) {
             let who = Who::new(access.warp, lane);
@@ -197,75 +202,8 @@ impl SharedRace {
         rounded
     }
 
-    /// The fast path for the common case: ordinary accesses to whole words that no other thread has accessed since the
-    /// last barrier, or that were only read. Returns the lanes that need the slow path, starting with the first such
-    /// word.
-    fn quietly(&mut self, context: &Context, order: &Order, access: &Access<'_>) -> u32 {
-        if !access.bytes.is_multiple_of(4) || access.kind == AccessKind::Atomic {
-            return access.lanes;
-        }
-        let (floor, now) = (order.floor(), order.now());
-        let times = (floor, order.warp_floor(at(access.warp)), now);
-        let reads = access.kind == AccessKind::Read;
-        if reads && !context.sites.barriers_only {
-            return access.lanes;
-        }
-        let first = stamp(order, Who::new(access.warp, 0), access.pc, None).bits();
-        let words = at(access.bytes / 4);
-        let mut rest = 0;
-        // If consecutive lanes of a warp read the same words, the third and later ones add no information.
-        let (mut same, mut last) = (0, u64::MAX);
-        if let (1, u32::MAX) = (words, access.lanes) {
-            // One word per lane, the most common access.
-            for (lane, address) in (0u32..).zip(access.addresses.0) {
-                same = if address == last { same + 1 } else { 0 };
-                last = address;
-                if reads && same > 1 {
-                    rest |= (rest >> (lane - 1) & 1) << lane;
-                    continue;
-                }
-                let word = usize::try_from(address / 4).unwrap_or(usize::MAX);
-                let (Some(cell), true) = (self.cells.get_mut(word), address.is_multiple_of(4)) else {
-                    rest |= 1 << lane;
-                    continue;
-                };
-                let bits = first | lane;
-                let quiet = if reads {
-                    cell.read_in_place(times, bits)
-                } else {
-                    cell.write_quietly(floor, now, bits)
-                };
-                rest |= u32::from(!quiet) << lane;
-            }
-            return rest;
-        }
-        for lane in lanes_of(access.lanes) {
-            let address = access.addresses.0[lane];
-            same = if address == last { same + 1 } else { 0 };
-            last = address;
-            if reads && same > 1 && rest == 0 {
-                continue;
-            }
-            let bits = first | u32::try_from(lane).unwrap_or(0);
-            let start = usize::try_from(address / 4).unwrap_or(usize::MAX);
-            let cells = self.cells.get_mut(start..).and_then(|cells| cells.get_mut(..words));
-            let quiet = address.is_multiple_of(4)
-                && cells.is_some_and(|cells| {
-                    cells.iter_mut().all(|cell| {
-                        if reads {
-                            cell.read_in_place(times, bits)
-                        } else {
-                            cell.write_quietly(floor, now, bits)
-                        }
-                    })
-                });
-            rest |= u32::from(!quiet) << lane;
-        }
-        rest
-    }
-
     /// Applies an access to the cells of its bytes. Returns the conflicts, one for each conflicting instruction.
-    fn touch(
+    pub(super) fn touch(
         &mut self,
         touch: &Touch<'_>,
         address: u32,
@@ -275,6 +213,7 @@ impl SharedRace {
         found: &mut Vec<Conflict>,
     ) {
         let shared = !self.owners.is_empty();
+        self.open(touch.order.floor(), address, bytes);
         if bytes < 4 || !address.is_multiple_of(4) {
             for byte in address..address.saturating_add(bytes) {
                 let Some(cell) = self.cells.get_mut(at(byte / 4)) else { break };
@@ -328,6 +267,12 @@ impl SharedRace {
         }
     }
 
+    /// The cells of these bytes are used in another way than by ordinary accesses to words.
+    fn open(&mut self, floor: u32, address: u32, bytes: u32) {
+        let words = at(address / 4)..at(address.saturating_add(bytes).div_ceil(4));
+        self.lines.open(&mut self.cells, floor, words);
+    }
+
     /// The releases and acquires of a strong access in shared memory.
     fn synchronize(
         &mut self,
@@ -374,6 +319,7 @@ impl SharedRace {
             })
         };
         let done = stamp(order, who, copy.pc, None);
+        self.open(order.floor(), copy.to, copy.size);
         for word in at(copy.to / 4)..at((copy.to + copy.size) / 4) {
             let Some(cell) = self.cells.get_mut(word) else { break };
             match cell.parts() {

@@ -172,6 +172,16 @@ impl Cell {
         self.write_time <= floor && self.write & (SPLIT | PENDING) == 0
     }
 
+    /// Whether [`read_quietly`](Self::read_quietly) would record a read.
+    pub(crate) fn is_ordinary(&self, floor: u32) -> bool {
+        self.quiet(floor) && (self.unread(floor) || self.read & (LISTED | MODIFIED | STRONG | NARROW) == 0)
+    }
+
+    /// The last read of several was at this time, or later.
+    pub(crate) fn read_until(&mut self, time: u32) {
+        self.read_time = self.read_time.max(time);
+    }
+
     /// A read, if only barriers order threads: records it if nothing was written since `floor`, and returns whether it
     /// did. `warp_floor` is that of the reader's warp, `stamp` is [`Stamp::bits`] of a weak read.
     #[inline(always)]
@@ -228,6 +238,12 @@ impl Cell {
         self.read &= !(MANY_LANES | MANY_WARPS);
     }
 
+    /// The history after a write, [`Stamp::bits`] of which are `stamp`.
+    #[inline(always)]
+    pub(crate) fn of_write(time: u32, stamp: u32) -> Cell {
+        Cell { write_time: time, write: stamp, read_time: 0, read: 0 }
+    }
+
     /// A write: records it if no thread has accessed the bytes since `floor`, and returns whether it did.
     #[inline(always)]
     pub(crate) fn write_quietly(&mut self, floor: u32, now: u32, stamp: u32) -> bool {
@@ -236,7 +252,7 @@ impl Cell {
             && self.write & (SPLIT | PENDING) == 0
             && self.read & LISTED == 0;
         if quiet {
-            *self = Cell { write_time: now, write: stamp, read_time: 0, read: 0 };
+            *self = Cell::of_write(now, stamp);
         }
         quiet
     }

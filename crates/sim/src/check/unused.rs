@@ -33,7 +33,7 @@ pub(crate) struct Sinks {
     /// The different sets, each the sorted numbers of sinks.
     sets: Vec<Vec<usize>>,
     /// By instruction: its number among the sinks.
-    numbers: Vec<Option<usize>>,
+    pub(super) numbers: Vec<Option<usize>>,
     /// How many sinks there are.
     count: usize,
 }

@@ -194,13 +194,21 @@ impl<T: Address> Memos<T> {
         std::mem::replace(&mut self.ways[self.recent], memo).settled()
     }
 
-    /// Returns the costs that are not added up yet, and clears the cache.
+    /// Returns the costs that are not added up yet. The shapes stay, for another block.
     pub(super) fn settle(&mut self) -> Traffic {
         let mut sum = Traffic::default();
-        for memo in self.ways.drain(..) {
+        for memo in self.ways.iter_mut().filter(|memo| memo.hits != 0) {
             sum.add(&memo.settled());
+            memo.hits = 0;
+            // No address: the next block has not touched anything.
+            memo.rest.last = T::ALL;
         }
         sum
+    }
+
+    /// The number of cached shapes.
+    pub(super) fn len(&self) -> usize {
+        self.ways.len()
     }
 }
 

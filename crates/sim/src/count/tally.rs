@@ -68,6 +68,9 @@ impl Requests {
     }
 }
 
+/// The most shapes that are kept for the next block, about 2 MiB.
+const SHAPES: usize = 1 << 11;
+
 /// The end of a list of requests.
 const END: u32 = u32::MAX;
 
@@ -188,8 +191,16 @@ impl Sums {
     pub(crate) fn clear(&mut self) {
         self.edges.fill(Edge::default());
         self.guards.fill(GuardCount::default());
-        self.first.fill(END);
-        self.requests.clear();
+        // Blocks of a launch make the same requests, so their shapes are kept, unless there are very many.
+        let shapes: usize =
+            self.requests.iter().map(|requests| requests.narrow.len() + requests.wide.len()).sum();
+        if shapes > SHAPES {
+            self.first.fill(END);
+            self.requests.clear();
+        }
+        for requests in &mut self.requests {
+            (requests.traffic, requests.worst) = (Traffic::default(), None);
+        }
         self.barriers.clear();
         self.mbarriers.clear();
         self.tables.clear();

@@ -71,16 +71,6 @@ impl Told<'_> {
         Told { unchanged: 0, words: &[], deferred: false, used: u32::MAX };
 }
 
-/// A value as stored in memory, which may be narrower than a word.
-fn narrowed<const WORDS: usize>(mut words: [u32; WORDS], bytes: u32) -> [u32; WORDS] {
-    if bytes < 4
-        && let Some(first) = words.first_mut()
-    {
-        *first &= (1 << (8 * bytes)) - 1;
-    }
-    words
-}
-
 /// The lanes set in a mask, lowest first.
 pub fn lanes_of(mask: u32) -> impl Iterator<Item = usize> {
     let mut rest = mask;
@@ -159,11 +149,11 @@ impl Warp<'_, '_> {
         }
     }
 
-    /// As [`get_shared_words`](Self::get_shared_words), for writes, and only if no observer tracks changes by stores.
+    /// As [`get_shared_words`](Self::get_shared_words). If changes are tracked, all lanes must write to increasing addresses.
     #[inline(always)]
     pub fn put_shared_words<I: Simd, const WORDS: usize>(&mut self, arg: AddressArg, rows: &[u32]) -> bool {
         if self.heard {
-            return false;
+            return self.exec == u32::MAX && self.put_watched_words::<I, WORDS>(arg, rows);
         }
         let Some(offsets) = self.shared_offsets::<WORDS>(arg) else { return false };
         if self.watch.is_some() {
@@ -226,7 +216,7 @@ impl Warp<'_, '_> {
     }
 
     #[inline(always)]
-    fn shared_offsets<const WORDS: usize>(&self, arg: AddressArg) -> Option<Row<u32>> {
+    pub(super) fn shared_offsets<const WORDS: usize>(&self, arg: AddressArg) -> Option<Row<u32>> {
         if arg.frame {
             return None;
         }
@@ -308,71 +298,6 @@ impl Warp<'_, '_> {
             self.write_watched(space, addresses, self.exec, bytes, words)?;
         }
         if self.global.is_full() { Err(self.no_room_for_stores()) } else { Ok(()) }
-    }
-
-    fn write_watched<const WORDS: usize>(
-        &mut self,
-        space: Space,
-        addresses: &Row<u64>,
-        lanes: u32,
-        bytes: u32,
-        words: &[Row<u32>; WORDS],
-    ) -> Result<(), Flow> {
-        if !self.heard {
-            self.write_rows(space, addresses, lanes, bytes, words)?;
-            self.announce(space, AccessKind::Write, addresses, bytes, lanes);
-            return Ok(());
-        }
-        let unchanged = self.unchanged(space, addresses, lanes, bytes, words);
-        self.write_rows(space, addresses, lanes, bytes, words)?;
-        self.cta.changed |= lanes & !unchanged != 0;
-        self.tell(
-            space,
-            AccessKind::Write,
-            addresses,
-            bytes,
-            lanes,
-            Told { unchanged, words, ..Told::NOTHING },
-        );
-        Ok(())
-    }
-
-    /// The lanes whose write does not change memory: it already holds their value, or a lower lane writes that value.
-    fn unchanged<const WORDS: usize>(
-        &self,
-        space: Space,
-        addresses: &Row<u64>,
-        lanes: u32,
-        bytes: u32,
-        words: &[Row<u32>; WORDS],
-    ) -> u32 {
-        // Other threads cannot see local memory, but its changes matter for deciding whether a loop can end.
-        let seen = matches!(space, Space::Shared | Space::Global) || space == Space::Local && self.cta.probed;
-        if !seen {
-            return 0;
-        }
-        let value = |lane: usize| words.map(|row| row.0[lane]);
-        let mut unchanged = 0;
-        let mut highest = None;
-        for lane in lanes_of(lanes) {
-            let address = addresses.0[lane];
-            // With increasing addresses, no lane overlaps a lower lane.
-            let lower = if highest.is_some_and(|highest| address <= highest) {
-                lanes_of(lanes & ((1 << lane) - 1)).filter(|&lower| addresses.0[lower] == address).last()
-            } else {
-                None
-            };
-            highest = highest.max(Some(address));
-            let same = match lower {
-                Some(lower) => value(lower) == value(lane),
-                None if self.check(space, address, bytes, true).is_err() => false,
-                None => self
-                    .read_lane_words::<WORDS>(space, lane, address, bytes)
-                    .is_ok_and(|old| old == narrowed(value(lane), bytes)),
-            };
-            unchanged |= u32::from(same) << lane;
-        }
-        unchanged
     }
 
     pub(super) fn announce(
@@ -512,7 +437,7 @@ impl Warp<'_, '_> {
     }
 
     /// Reads rows from one allocation the block has not written to: the common case. Returns `false` in other cases.
-    fn read_global_rows<const WORDS: usize>(
+    pub(super) fn read_global_rows<const WORDS: usize>(
         &self,
         addresses: &Row<u64>,
         lanes: u32,
@@ -552,7 +477,7 @@ impl Warp<'_, '_> {
         true
     }
 
-    fn write_rows<const WORDS: usize>(
+    pub(super) fn write_rows<const WORDS: usize>(
         &mut self,
         space: Space,
         addresses: &Row<u64>,
@@ -638,7 +563,7 @@ impl Warp<'_, '_> {
         self.write_lane_words(space, lane, address, bytes, &words)
     }
 
-    fn read_lane_words<const WORDS: usize>(
+    pub(super) fn read_lane_words<const WORDS: usize>(
         &self,
         space: Space,
         lane: usize,

@@ -12,12 +12,13 @@ use super::{Access, AccessKind, Grid, LANES, Outcome, Row, Wait, Warp, at, lanes
 use crate::memory::{Fault, FaultKind, Memory, SharedMemory, Space};
 use crate::observe::{
     Arrival, AsyncCopy, BulkCopy, Detail, Exchange, Guarded, Issue, MapUse, Mbarrier, Moved, MultiplyAsync,
-    Observer, SharedAccess, Stretch,
+    Observer, SharedAccess, Sight, Stretch,
 };
 use crate::schedule::Blocks;
 use crate::stop::{Blame, StopKind};
 use std::any::Any;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The largest cluster of any device; sizes beyond 8 must be allowed by an attribute of the function.
 pub const MAX_CLUSTER: u32 = 16;
@@ -344,6 +345,12 @@ impl Observers {
 impl Observer for Observers {
     fn detail(&self) -> Detail {
         self.blocks.first().map_or(Detail::Instructions, |block| block.detail())
+    }
+    fn sights(&self) -> Option<Arc<[Sight]>> {
+        self.blocks.first().and_then(|block| block.sights())
+    }
+    fn is_calm(&self, warp: u32) -> bool {
+        self.blocks.get(self.current).is_some_and(|block| block.is_calm(warp))
     }
     fn enter(&mut self, rank: u32) {
         self.current = at(rank);

@@ -23,6 +23,7 @@ mod texture;
 mod turns;
 mod used;
 mod warp;
+mod watched;
 
 pub use access::{Access, AccessKind, lanes_of};
 pub(crate) use block::CLUSTER_BARRIER;

@@ -20,6 +20,18 @@ impl<T: Copy> Row<T> {
     }
 }
 
+impl Row<u32> {
+    /// The same values with 64 bits.
+    #[inline]
+    pub fn widened(&self) -> Row<u64> {
+        let mut out = Row([0; LANES]);
+        for (wide, narrow) in out.0.iter_mut().zip(self.0) {
+            *wide = u64::from(narrow);
+        }
+        out
+    }
+}
+
 /// All registers of a warp.
 #[derive(Clone, Debug, Default)]
 pub struct Registers {

@@ -4,7 +4,9 @@ use super::block::{CLUSTER_BARRIER, Stops};
 use super::{Cta, Grid, Multiplies, Pending, PendingCopy, Registers, Row, Subwarp, Wait};
 use crate::isa::Args;
 use crate::memory::{Global, LocalMemory};
-use crate::observe::{Detail, Exchange, Guarded, Holder, Mbarrier, MbarrierAction, Moved, Observer, Stretch};
+use crate::observe::{
+    Detail, Exchange, Guarded, Holder, Mbarrier, MbarrierAction, Moved, Observer, Sight, Stretch,
+};
 use crate::program::Inst;
 use crate::stop::{Blame, Stop, StopKind};
 
@@ -174,6 +176,13 @@ impl Warp<'_, '_> {
     /// Runs, and reports to the observer each instruction (`WATCHED`), stretches (`COUNTED`), or neither.
     fn run_loop<const WATCHED: bool, const COUNTED: bool>(&mut self, quantum: u64) -> Turn {
         let code: &[Inst] = &self.grid.program.code;
+        let sights = if WATCHED { self.watch.as_deref().and_then(Observer::sights) } else { None };
+        let sight = |pc: u32| match &sights {
+            Some(sights) => sights.get(super::at(pc)).copied().unwrap_or(Sight::Always),
+            None => Sight::Always,
+        };
+        // Whether the observer need not see the next instruction if that depends on it.
+        let mut calm = false;
         let mut end = self.state.clock.saturating_add(quantum);
         let mut paused = false;
         loop {
@@ -213,7 +222,7 @@ impl Warp<'_, '_> {
                 self.pc = pc;
                 let exec = self.exec;
                 let flow = if self.exec == 0 {
-                    if WATCHED {
+                    if WATCHED && !calm {
                         self.observe(pc);
                     }
                     Flow::Next
@@ -226,10 +235,21 @@ impl Warp<'_, '_> {
                             self.state.choice = Choice::Same;
                             return Turn::Stood;
                         }
-                        self.observe(pc);
+                        if !calm || sight(pc) == Sight::Always {
+                            self.observe(pc);
+                            calm = sights.is_some() && self.is_observer_calm();
+                        }
                     }
                     self.state.clock = clock;
-                    (inst.run)(self, &inst.args)
+                    let flow = (inst.run)(self, &inst.args);
+                    if WATCHED && calm {
+                        calm = match sight(pc) {
+                            Sight::UnlessCalmPure => true,
+                            Sight::UnlessCalm => self.is_observer_calm(),
+                            Sight::Always => false,
+                        };
+                    }
+                    flow
                 };
                 if COUNTED && inst.guard.is_some() && flow != Flow::Wait {
                     self.told_guarded(pc, exec, lanes);
@@ -328,6 +348,11 @@ impl Warp<'_, '_> {
                 step && !std::mem::take(&mut self.state.granted)
             }
         }
+    }
+
+    #[inline]
+    fn is_observer_calm(&self) -> bool {
+        self.watch.as_deref().is_some_and(|watch| watch.is_calm(self.state.id))
     }
 
     #[cold]

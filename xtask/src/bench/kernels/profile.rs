@@ -20,12 +20,13 @@ const FUNCTIONS: usize = 12;
 /// Parts of the software GPU, in the order of the pictures, by the beginnings of paths below `crates/sim/src`. The first that fits counts.
 pub(super) const PARTS: &[(&str, &[&str])] = &[
     ("arithmetic", &["num/", "simd.rs"]),
-    ("memory accesses", &["machine/access.rs", "memory/"]),
+    ("memory accesses", &["machine/access.rs", "machine/watched.rs", "memory/"]),
     ("shadow of global memory", &["check/global"]),
     (
         "shadow of shared memory, order",
         &[
             "check/race.rs",
+            "check/lines.rs",
             "check/shadow.rs",
             "check/history.rs",
             "check/clock.rs",
@@ -33,7 +34,7 @@ pub(super) const PARTS: &[(&str, &[&str])] = &[
             "check/copies.rs",
         ],
     ),
-    ("uninitialized values", &["check/init", "check/facts"]),
+    ("uninitialized values", &["check/init", "check/facts", "check/assigned.rs"]),
     ("provenance", &["check/fragment"]),
     ("other checks", &["check/"]),
     ("counters", &["count/"]),

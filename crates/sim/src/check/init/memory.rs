@@ -94,6 +94,11 @@ impl Shared {
         self.lines_left == 0 && self.clean()
     }
 
+    /// Whether all lines with these bytes are known to be fully written, with no poisoned value.
+    pub(super) fn are_written(&self, bytes: std::ops::Range<u32>) -> bool {
+        self.clean() && (bytes.start / LINE..bytes.end.div_ceil(LINE)).all(|line| self.complete.get(line))
+    }
+
     /// The poisoned bytes among up to 32 bytes.
     #[inline]
     pub(super) fn poisoned(&mut self, race: Option<&SharedRace>, address: u32, bytes: u32) -> u32 {
@@ -141,10 +146,16 @@ impl Shared {
         self.origins.get(&(byte / 2)).copied()
     }
 
+    /// Whether a store of clean values changes nothing here.
+    #[inline]
+    pub(super) fn ignores_writes(&self) -> bool {
+        self.written.is_none() && self.clean()
+    }
+
     /// A store of clean values.
     #[inline]
     pub(super) fn write(&mut self, address: u32, bytes: u32) {
-        if self.written.is_some() || self.dirty.is_some() {
+        if !self.ignores_writes() {
             self.write_poisoned(address, bytes, 0, |_| None);
         }
     }

@@ -78,6 +78,8 @@ fn piece_bytes(piece: u32) -> u16 {
 pub(super) struct Poison {
     /// Poisoned lanes of each row.
     masks: Vec<u32>,
+    /// The number of rows with such lanes.
+    rows: usize,
     /// Rows that are partly poisoned, or poisoned by something other than never being written.
     stains: BTreeMap<u32, Stain>,
 }
@@ -112,7 +114,14 @@ fn extend(value: u64, (bytes, signed): (u32, bool)) -> u64 {
 
 impl Poison {
     pub(super) fn new(facts: &Facts) -> Poison {
-        Poison { masks: facts.start.clone(), stains: BTreeMap::new() }
+        let rows = facts.unset.iter().filter(|lanes| **lanes != 0).count();
+        Poison { masks: facts.unset.clone(), rows, stains: BTreeMap::new() }
+    }
+
+    /// Whether no register is poisoned.
+    #[inline]
+    pub(super) fn is_clean(&self) -> bool {
+        self.rows == 0
     }
 
     /// Poisoned lanes of a row.
@@ -131,7 +140,9 @@ impl Poison {
     #[inline]
     pub(super) fn clear(&mut self, row: u32, lanes: u32) {
         if let Some(mask) = self.masks.get_mut(at(row)) {
+            let before = *mask;
             *mask &= !lanes;
+            self.rows -= usize::from(before != 0 && *mask == 0);
         }
     }
 
@@ -188,7 +199,9 @@ impl Poison {
             lanes_of(lanes).filter(|lane| bytes[*lane] & full != 0).fold(0, |m, lane| m | 1 << lane);
         let register = facts.start.get(at(row)).is_some_and(|start| *start != 0);
         let Some(mask) = self.masks.get_mut(at(row)).filter(|_| register) else { return };
+        let before = *mask;
         *mask = *mask & !lanes | poisoned;
+        self.rows = self.rows - usize::from(before != 0) + usize::from(*mask != 0);
         if poisoned == 0 {
             return;
         }
