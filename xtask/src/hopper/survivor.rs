@@ -47,8 +47,7 @@ const TWICE: &str = "the same threads synchronize twice, or the same bytes are s
 const OTHER_NUMBER: &str = "no other threads use the barrier with that number";
 const FEWER: &str =
     "the consumers keep the registers that they have at their start, and ptxas fits the program into them";
-const ONE_STORE: &str =
-    "lanes of one warp that execute one tensor store with the same operands make one store";
+const ONE_STORE: &str = "all lanes of the warp store the same bytes to the same place with one instruction";
 const TURNS: &str = "the barriers of the turns only decide which warpgroup uses the tensor core first; no memory depends on them";
 const DELAYED: &str = "no schedule of the study delays the second warpgroup between its first arrival and its wait for its turn, which would \
                        be a deadlock";
