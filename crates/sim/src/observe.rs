@@ -1,9 +1,9 @@
 //! The observer interface for checks and counters. Execution does not depend on any of them, and a run without an observer
 //! has no overhead.
 
-use crate::machine::{Access, AccessKind, Registers, Row, Width};
+use crate::machine::{Access, AccessKind, Place, Registers, Row, Width};
 use crate::memory::Space;
-use crate::program::Program;
+use crate::program::{Bundle, Program};
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
@@ -329,6 +329,40 @@ impl SharedAccess<'_> {
     }
 }
 
+/// All loads of a bundle that all lanes of a warp are about to execute.
+#[derive(Clone, Copy, Debug)]
+pub struct BundleReads<'a> {
+    /// The block's linear index.
+    pub block: u32,
+    /// The warp's number in the block.
+    pub warp: u32,
+    /// The bundle.
+    pub bundle: &'a Arc<Bundle>,
+    /// The addresses in the registers that its loads start from.
+    pub places: &'a [Place],
+}
+
+impl BundleReads<'_> {
+    /// Calls `f` with each load as any other access.
+    pub fn each(&self, mut f: impl FnMut(&SharedAccess<'_>)) {
+        for (pc, load) in self.bundle.loads() {
+            let Some(place) = self.places.get(load.base) else { continue };
+            let offsets = &place.moved(load.offset);
+            let (block, warp, kind, bytes) = (self.block, self.warp, AccessKind::Read, 4 * load.words);
+            f(&SharedAccess { block, warp, pc, kind, offsets, bytes, lanes: u32::MAX });
+        }
+    }
+
+    /// The bytes between the first and the last one that a load from a register reads.
+    pub fn extent(&self, base: usize) -> Range<u32> {
+        let (Some(base), Some(place)) = (self.bundle.bases.get(base), self.places.get(base)) else {
+            return 0..0;
+        };
+        let end = |address: u32, reach: i64| address.saturating_add_signed(i32::try_from(reach).unwrap_or(0));
+        end(place.ends.0, base.reach.0)..end(place.ends.1, base.reach.1)
+    }
+}
+
 /// An observer of one block. Blocks may run in parallel, so each has its own observer.
 pub trait Observer: Any + Send {
     /// How much detail it needs; constant for its lifetime.
@@ -363,6 +397,11 @@ pub trait Observer: Any + Send {
     /// A faster variant of [`access`](Self::access), which it calls by default.
     fn shared(&mut self, shared: &SharedAccess<'_>) {
         shared.widened(|access| self.access(access));
+    }
+    /// Before a bundle is executed: takes note of all its loads, or returns `false` if it must see its instructions one by one. An observer with
+    /// [`Observer::sights`] is asked only while it is calm.
+    fn bundle(&mut self, _reads: &BundleReads<'_>) -> bool {
+        false
     }
     /// When threads arrive at a barrier.
     fn arrive(&mut self, _arrival: &Arrival) {}

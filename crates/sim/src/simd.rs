@@ -56,6 +56,19 @@ fn wrapped<const N: usize>(index: u32) -> usize {
     index as usize & (N - 1)
 }
 
+/// The instance of a generic function for a level, or for the fastest level below it that the machine supports.
+macro_rules! at_level {
+    ($level:expr, $function:ident) => {
+        match $level.or_below() {
+            $crate::simd::Level::Portable => $function::<$crate::simd::Portable>,
+            $crate::simd::Level::V3 => $function::<$crate::simd::V3>,
+            $crate::simd::Level::V4 => $function::<$crate::simd::V4>,
+        }
+    };
+}
+
+pub(crate) use at_level;
+
 /// A computation that [`Level::run`] compiles for each level. That covers only inlined code, so `run` and the functions it
 /// calls are `#[inline(always)]`.
 pub trait Vectorized {

@@ -9,8 +9,8 @@
 //! dynamic shared memory, which has one name and no size. Never reports: an access inside its variable.
 
 use super::context::Context;
-use super::lines::Shape;
 use super::raw::{Raw, RawFindings, Spot};
+use super::shape::Shape;
 use super::{Class, Severity};
 use crate::isa::Op;
 use crate::machine::{Access, AccessKind, Width, at, lanes_of};
@@ -98,12 +98,19 @@ impl Arrays {
         Arrays { inside }
     }
 
+    /// The bytes that an instruction must stay in.
+    pub(crate) fn variable(&self, program: &Program, pc: u32) -> Option<std::ops::Range<u32>> {
+        let variable = self.inside.get(at(pc)).copied().flatten()?;
+        let (_, start, size) = program.shared_variables.get(variable)?;
+        Some(*start..start.saturating_add(*size))
+    }
+
     /// Whether words with this shape are inside the variable that the instruction must stay in.
     #[inline]
     pub(crate) fn holds(&self, context: &Context, pc: u32, shape: &Shape) -> bool {
-        let Some(variable) = self.inside.get(at(pc)).copied().flatten() else { return true };
-        let Some((_, start, size)) = context.program.shared_variables.get(variable) else { return true };
-        shape.lowest >= *start && shape.highest.saturating_add(4) <= start.saturating_add(*size)
+        let variable = self.variable(&context.program, pc);
+        variable
+            .is_none_or(|bytes| shape.lowest >= bytes.start && shape.highest.saturating_add(4) <= bytes.end)
     }
 
     /// An access of a warp to shared memory.

@@ -29,8 +29,7 @@ fn contains(set: &[u64], row: u32) -> bool {
 pub(super) fn assigned_first(program: &Program, numbering: Numbering) -> Vec<bool> {
     let rows = at(numbering.count);
     let none = vec![false; rows];
-    let count = program.metas.iter().take_while(|meta| meta.function.is_none()).count();
-    let count = count.min(program.code.len());
+    let count = program.own_length();
     let entry = at(program.entry);
     let blocks = Blocks::of(program, count);
     let words = rows.div_ceil(64);

@@ -28,8 +28,8 @@ use crate::isa::op::Fence;
 use crate::machine::{Access, AccessKind, CLUSTER_BARRIER, Row, at, lanes_of, used_pieces};
 use crate::memory::Space;
 use crate::observe::{
-    Arrival, AsyncCopy, BulkCopy, Exchange, Issue, MapUse, Mbarrier, Moved, MultiplyAsync, Observer,
-    SharedAccess, Sight,
+    Arrival, AsyncCopy, BulkCopy, BundleReads, Exchange, Issue, MapUse, Mbarrier, Moved, MultiplyAsync,
+    Observer, SharedAccess, Sight,
 };
 use std::sync::{Arc, Mutex};
 
@@ -167,6 +167,25 @@ impl Checker {
             })
     }
 
+    /// Takes note of the loads of a bundle if each would be read quietly. Returns whether it did.
+    fn read_bundle(&mut self, reads: &BundleReads<'_>) -> bool {
+        let Checker { context, rank, order, race: Some(race), init, .. } = self else { return false };
+        let followed = self.provenance.is_some() || self.taint.is_some() || self.log.is_some();
+        let mut extents = (0..reads.places.len()).map(|base| reads.extent(base));
+        let rank = at(*rank);
+        !followed
+            && race.proxy.is_none()
+            && context.bundles.admit(reads)
+            && race.shared.with(|cluster| {
+                let Some(window) = cluster.windows.get_mut(rank) else { return false };
+                let defined = match init {
+                    Some(init) => extents.all(|extent| init.turns_out_clean(window, extent)),
+                    None => true,
+                };
+                defined && window.read_bundle(order, reads)
+            })
+    }
+
     /// Another frequent access: all lanes of a warp load from one input. Returns whether it is one and nothing needs to be checked.
     #[inline]
     fn reads_input(&mut self, access: &Access<'_>) -> bool {
@@ -192,8 +211,8 @@ impl Checker {
                 .is_none_or(|outputs| outputs.with(|stores| stores.concerns(lowest, end)) == Some(false))
     }
 
-    /// Whether another lane of the warp makes the same store with the same execution of the instruction. The tensor memory
-    /// accelerator makes it once for the warp: its operands are those of the warp if all lanes have the same.
+    /// Whether another lane of the warp makes the same store with the same execution of the instruction: both store the same
+    /// bytes to the same place, so their order does not matter.
     fn stores_again(&mut self, copy: &BulkCopy, rows: &[(u64, u32)]) -> bool {
         let Some(race) = self.race.as_mut().filter(|_| copy.to.0 == Space::Global && !copy.reduces) else {
             return false;
@@ -410,6 +429,10 @@ impl Observer for Checker {
         if !self.read_quietly(access) {
             access.widened(|access| self.access(access));
         }
+    }
+
+    fn bundle(&mut self, reads: &BundleReads<'_>) -> bool {
+        self.read_bundle(reads)
     }
 
     fn remote(&mut self, rank: u32, access: &Access<'_>) {

@@ -1,16 +1,17 @@
 //! What all observers of a launch share: the kernel, the grid and block dimensions, and the settings of the checks.
 
 use super::array::Arrays;
+use super::bundles::Bundles;
 use super::facts::{Facts, Flow};
 use super::finding::{Finding, Label, Thread};
 use super::fragment::Fragments;
 use super::fused::Replicated;
-use super::lines::{Extent, Measure};
 use super::multiply;
 use super::passing::dominates;
 use super::raw::Raw;
 use super::settings::{BufferRole, Check, Role, Settings};
 use super::shadow::UNKNOWN_SITE;
+use super::shape::{Extent, Measure};
 use super::site::{Kind, Sites};
 use super::taint::Entrances;
 use super::unused::Sinks;
@@ -40,6 +41,8 @@ pub(crate) struct Context {
     pub meeting_points: Vec<bool>,
     /// By instruction: whether only the checks that follow values look at it before it is executed, and whether it has no events.
     pub sights: Arc<[Sight]>,
+    /// The bundles that can be checked as one.
+    pub bundles: Bundles,
     pub blocks: [u32; 3],
     pub threads: [u32; 3],
     /// Blocks of a cluster in each direction.

@@ -165,6 +165,11 @@ impl Init {
         self.shared.all_written() || self.shared.are_written(bytes)
     }
 
+    /// As [`is_clean`](Self::is_clean), and finds out what is not known yet.
+    pub(crate) fn turns_out_clean(&mut self, race: &SharedRace, bytes: std::ops::Range<u32>) -> bool {
+        self.shared.all_written() || self.shared.turn_out_written(Some(race), bytes)
+    }
+
     /// An access was made. Must be called before the race check and the output check, which record what is written.
     pub(crate) fn access(
         &mut self,

@@ -5,84 +5,28 @@
 //! and the log is forgotten at the next barrier. A write, or any other access that looks at the cells, first applies the log, in the order
 //! in which the reads were made: the cells then are what they would be without logs. A read of words that several
 //! warps have read since the barrier only changes the time of the last read.
+//!
+//! The loads of a bundle are kept one level further up: as the addresses that the bundle starts from. They get into the logs only if
+//! anything else looks at any line before the next barrier.
 
 use super::clock::{Order, Who};
 use super::history::stamp;
 use super::race::SharedRace;
 use super::shadow::Cell;
+use super::shape::Shape;
 use crate::machine::{Access, AccessKind, LANES, Row, at, lanes_of};
-use crate::simd::{Level, Portable, Simd, V3, V4};
+use crate::observe::BundleReads;
+use crate::program::Bundle;
+use std::sync::Arc;
 
 /// Words of a line.
 const WORDS: usize = 32;
+/// Bytes of a line.
+const LINE: u32 = 128;
 /// Reads in the log of a line; one more applies them.
 const LOGGED: usize = 16;
 /// Sets of words that several warps have read whose time is known.
 const REPEATED: usize = 4;
-
-/// Where the lanes of a warp access shared memory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
-    pub lowest: u32,
-    pub highest: u32,
-    /// The words of the line, if all lanes access words of one line.
-    pub words: Option<u32>,
-}
-
-/// Computes the shape of an access of all lanes to words.
-pub(crate) type Measure = fn(&Row<u32>) -> Shape;
-
-/// The computation for a level of vector instructions.
-pub(crate) fn measure(level: Level) -> Measure {
-    match level.or_below() {
-        Level::Portable => shape::<Portable>,
-        Level::V3 => shape::<V3>,
-        Level::V4 => shape::<V4>,
-    }
-}
-
-fn shape<I: Simd>(offsets: &Row<u32>) -> Shape {
-    I::vectorize(
-        #[inline(always)]
-        || {
-            let (mut lowest, mut highest, mut words, mut low) = (u32::MAX, 0, 0u32, 0);
-            for offset in offsets.0 {
-                lowest = lowest.min(offset);
-                highest = highest.max(offset);
-                words |= 1u32.wrapping_shl(offset >> 2);
-                low |= offset;
-            }
-            let one = lowest >> 7 == highest >> 7 && low.is_multiple_of(4);
-            Shape { lowest, highest, words: one.then_some(words) }
-        },
-    )
-}
-
-/// Computes the lowest and the highest address of an access of all lanes.
-pub(crate) type Extent = fn(&Row<u64>) -> (u64, u64);
-
-/// The computation for a level of vector instructions.
-pub(crate) fn extent(level: Level) -> Extent {
-    match level.or_below() {
-        Level::Portable => ends::<Portable>,
-        Level::V3 => ends::<V3>,
-        Level::V4 => ends::<V4>,
-    }
-}
-
-fn ends<I: Simd>(addresses: &Row<u64>) -> (u64, u64) {
-    I::vectorize(
-        #[inline(always)]
-        || {
-            let (mut lowest, mut highest) = (u64::MAX, 0);
-            for address in addresses.0 {
-                lowest = lowest.min(address);
-                highest = highest.max(address);
-            }
-            (lowest, highest)
-        },
-    )
-}
 
 /// A read of some lanes of a warp in one line.
 #[derive(Clone, Copy, Debug)]
@@ -138,7 +82,46 @@ impl Default for Line {
 
 /// The lines of a block's shared memory.
 #[derive(Debug, Default)]
-pub(crate) struct Lines(Vec<Line>);
+pub(crate) struct Lines {
+    lines: Vec<Line>,
+    bundled: Bundled,
+}
+
+/// The loads of bundles since a barrier that are not in the logs of their lines yet. They were made after those that are.
+#[derive(Debug, Default)]
+struct Bundled {
+    floor: u32,
+    reads: Vec<BundleRead>,
+    /// The addresses in the registers that the loads start from, for all of the bundles.
+    rows: Vec<Row<u32>>,
+}
+
+/// Bundles whose loads are kept; one more puts all into the logs.
+const BUNDLED: usize = 256;
+
+/// The loads of a bundle by a warp.
+#[derive(Debug)]
+struct BundleRead {
+    bundle: Arc<Bundle>,
+    warp: u32,
+    when: When,
+    /// Where its rows start.
+    rows: usize,
+}
+
+/// When an access is made.
+#[derive(Clone, Copy, Debug)]
+struct When {
+    floor: u32,
+    now: u32,
+    warp_floor: u32,
+}
+
+impl When {
+    fn of(order: &Order, warp: u32) -> When {
+        When { floor: order.floor(), now: order.now(), warp_floor: order.warp_floor(at(warp)) }
+    }
+}
 
 /// A read of words: those of one line, by some lanes of a warp.
 #[derive(Clone, Copy)]
@@ -152,25 +135,37 @@ struct LineRead {
     bits: u32,
     /// Words of each lane.
     count: u8,
+    when: When,
+}
+
+impl LineRead {
+    /// A read that has no lanes yet.
+    fn of(warp: u32, bits: u32, when: When, words: u32) -> LineRead {
+        let count = u8::try_from(words).unwrap_or(u8::MAX);
+        LineRead { line: usize::MAX, words: 0, warp, lanes: 0, bits, count, when }
+    }
 }
 
 impl Lines {
     /// For this many cells.
     pub(crate) fn new(cells: usize) -> Lines {
-        Lines(vec![Line::default(); cells.div_ceil(WORDS)])
+        Lines { lines: vec![Line::default(); cells.div_ceil(WORDS)], bundled: Bundled::default() }
     }
 
     /// Bytes of the logs.
     pub(crate) fn bytes(&self) -> usize {
-        self.0.iter().map(|line| size_of::<Line>() + line.log.capacity() * size_of::<Logged>()).sum()
+        let of_line = |line: &Line| size_of::<Line>() + line.log.capacity() * size_of::<Logged>();
+        let bundled = self.bundled.reads.capacity() * size_of::<BundleRead>()
+            + self.bundled.rows.capacity() * size_of::<Row<u32>>();
+        self.lines.iter().map(of_line).sum::<usize>() + bundled
     }
 
     /// A weak read: records it if nothing was written since the last barrier and no cell has special state, and returns whether
     /// it did. `offsets` gives the address of each lane.
     #[inline]
-    fn read(&mut self, cells: &mut [Cell], order: &Order, read: &LineRead, offsets: &Row<u32>) -> bool {
-        let (floor, now) = (order.floor(), order.now());
-        let Some(line) = self.0.get_mut(read.line) else { return false };
+    fn read(&mut self, cells: &mut [Cell], read: &LineRead, offsets: &Row<u32>) -> bool {
+        let When { floor, now, warp_floor } = read.when;
+        let Some(line) = self.lines.get_mut(read.line) else { return false };
         if (line.special || line.written > floor) && !line.look(cells_of(cells, read.line), floor) {
             return false;
         }
@@ -194,7 +189,7 @@ impl Lines {
             lanes: read.lanes,
             bits: read.bits,
             now,
-            warp_floor: order.warp_floor(at(read.warp)),
+            warp_floor,
         });
         let seen = if read.warp == line.warp { &mut line.first } else { &mut line.others };
         *seen |= read.words;
@@ -203,17 +198,18 @@ impl Lines {
 
     /// The cells of some words are about to be written at this time.
     fn write(&mut self, cells: &mut [Cell], order: &Order, number: usize) {
-        if let Some(line) = self.0.get_mut(number) {
+        if let Some(line) = self.lines.get_mut(number) {
             line.settle(cells_of(cells, number), order.floor());
             line.written = order.now();
         }
     }
 
     /// The cells from a word to another one are about to be used in another way.
-    pub(crate) fn open(&mut self, cells: &mut [Cell], floor: u32, words: std::ops::Range<usize>) {
+    pub(crate) fn open(&mut self, cells: &mut [Cell], order: &Order, words: std::ops::Range<usize>) {
+        self.unbundle(cells, order);
         for number in words.start / WORDS..words.end.div_ceil(WORDS) {
-            if let Some(line) = self.0.get_mut(number) {
-                line.settle(cells_of(cells, number), floor);
+            if let Some(line) = self.lines.get_mut(number) {
+                line.settle(cells_of(cells, number), order.floor());
                 line.special = true;
             }
         }
@@ -221,9 +217,96 @@ impl Lines {
 
     /// The cells of a line are about to be read one by one.
     fn settle(&mut self, cells: &mut [Cell], floor: u32, number: usize) {
-        if let Some(line) = self.0.get_mut(number) {
+        if let Some(line) = self.lines.get_mut(number) {
             line.settle(cells_of(cells, number), floor);
         }
+    }
+
+    /// Whether every line of these bytes can record a read.
+    fn are_quiet(&self, floor: u32, bytes: std::ops::Range<u32>) -> bool {
+        let lines = self.lines.get(at(bytes.start / LINE)..at(bytes.end.div_ceil(LINE)));
+        lines.is_some_and(|lines| lines.iter().all(|line| !line.special && line.written <= floor))
+    }
+
+    /// Records the loads of a bundle, if all of them can be recorded by line, and returns whether it did.
+    fn read_bundle(&mut self, cells: &mut [Cell], order: &Order, reads: &BundleReads<'_>) -> bool {
+        let when = When::of(order, reads.warp);
+        if !(0..reads.places.len()).all(|base| self.are_quiet(when.floor, reads.extent(base))) {
+            return false;
+        }
+        if reads.places.is_empty() {
+            return true;
+        }
+        if self.bundled.floor != when.floor || self.bundled.reads.len() == BUNDLED {
+            self.unbundle(cells, order);
+            self.bundled.floor = when.floor;
+        }
+        let Bundled { reads: bundles, rows, .. } = &mut self.bundled;
+        bundles.push(BundleRead { bundle: reads.bundle.clone(), warp: reads.warp, when, rows: rows.len() });
+        rows.extend(reads.places.iter().map(|place| place.offsets));
+        true
+    }
+
+    /// Puts the loads of bundles into the logs, or forgets them if there was a barrier since.
+    #[inline]
+    fn unbundle(&mut self, cells: &mut [Cell], order: &Order) {
+        if !self.bundled.reads.is_empty() {
+            let mut bundled = std::mem::take(&mut self.bundled);
+            if bundled.floor == order.floor() {
+                self.log(cells, order, &bundled);
+            }
+            bundled.reads.clear();
+            bundled.rows.clear();
+            self.bundled = bundled;
+        }
+    }
+
+    #[cold]
+    fn log(&mut self, cells: &mut [Cell], order: &Order, bundled: &Bundled) {
+        for read in &bundled.reads {
+            for (pc, load) in read.bundle.loads() {
+                let Some(row) = bundled.rows.get(read.rows + load.base) else { continue };
+                let bits = stamp(order, Who::new(read.warp, 0), pc, None).bits();
+                let first = LineRead::of(read.warp, bits, read.when, load.words);
+                let address = |lane: usize| u64::from(row.0[lane]).wrapping_add_signed(load.offset);
+                self.read_lanes(cells, first, u32::MAX, address);
+            }
+        }
+    }
+
+    /// Records reads by lines. Returns the lanes whose reads are not recorded.
+    fn read_lanes(
+        &mut self,
+        cells: &mut [Cell],
+        mut run: LineRead,
+        lanes: u32,
+        address: impl Fn(usize) -> u64,
+    ) -> u32 {
+        let count = u32::from(run.count);
+        let all = u32::MAX >> 32u32.saturating_sub(count).min(31);
+        let mut rest = 0;
+        let mut offsets = Row([0; LANES]);
+        for lane in lanes_of(lanes) {
+            let offset = u32::try_from(address(lane)).unwrap_or(u32::MAX);
+            let (line, place) = (at(offset / LINE), offset / 4 % 32);
+            if !offset.is_multiple_of(4) || place + count > 32 {
+                rest |= 1 << lane;
+                continue;
+            }
+            if line != run.line {
+                if run.lanes != 0 && !self.read(cells, &run, &offsets) {
+                    rest |= run.lanes;
+                }
+                run = LineRead { line, words: 0, lanes: 0, ..run };
+            }
+            run.words |= all << place;
+            run.lanes |= 1 << lane;
+            offsets.0[lane] = offset;
+        }
+        if run.lanes != 0 && !self.read(cells, &run, &offsets) {
+            rest |= run.lanes;
+        }
+        rest
     }
 }
 
@@ -239,10 +322,13 @@ impl SharedRace {
         if reads && !barriers_only {
             return access.lanes;
         }
+        self.lines.unbundle(&mut self.cells, order);
         let first = stamp(order, Who::new(access.warp, 0), access.pc, None).bits();
         let words = at(access.bytes / 4);
         if reads {
-            let rest = self.by_line(order, access, first, words);
+            let read = LineRead::of(access.warp, first, When::of(order, access.warp), access.bytes / 4);
+            let address = |lane: usize| access.addresses.0[lane];
+            let rest = self.lines.read_lanes(&mut self.cells, read, access.lanes, address);
             return if rest == 0 {
                 0
             } else {
@@ -262,41 +348,17 @@ impl SharedRace {
         shape: &Shape,
     ) -> bool {
         let Some(words) = shape.words.filter(|_| self.owners.is_empty()) else { return false };
+        self.lines.unbundle(&mut self.cells, order);
         let bits = stamp(order, Who::new(warp, 0), pc, None).bits();
-        let read = LineRead { line: at(shape.lowest / 128), words, warp, lanes: u32::MAX, bits, count: 1 };
-        self.lines.read(&mut self.cells, order, &read, offsets)
+        let when = When::of(order, warp);
+        let line = at(shape.lowest / LINE);
+        let read = LineRead { line, words, warp, lanes: u32::MAX, bits, count: 1, when };
+        self.lines.read(&mut self.cells, &read, offsets)
     }
 
-    /// Records reads by lines. Returns the lanes whose reads are not recorded.
-    fn by_line(&mut self, order: &Order, access: &Access<'_>, bits: u32, count: usize) -> u32 {
-        let all = u32::MAX >> 32usize.saturating_sub(count).min(31);
-        let mut rest = 0;
-        let mut offsets = Row([0; LANES]);
-        let (warp, count) = (access.warp, u8::try_from(count).unwrap_or(u8::MAX));
-        let mut run = LineRead { line: usize::MAX, words: 0, warp, lanes: 0, bits, count };
-        let SharedRace { lines, cells, .. } = self;
-        for lane in lanes_of(access.lanes) {
-            let address = access.addresses.0[lane];
-            let offset = u32::try_from(address).unwrap_or(u32::MAX);
-            let (line, place) = (at(offset / 128), offset / 4 % 32);
-            if !offset.is_multiple_of(4) || place + u32::from(count) > 32 {
-                rest |= 1 << lane;
-                continue;
-            }
-            if line != run.line {
-                if run.lanes != 0 && !lines.read(cells, order, &run, &offsets) {
-                    rest |= run.lanes;
-                }
-                run = LineRead { line, words: 0, lanes: 0, ..run };
-            }
-            run.words |= all << place;
-            run.lanes |= 1 << lane;
-            offsets.0[lane] = offset;
-        }
-        if run.lanes != 0 && !lines.read(cells, order, &run, &offsets) {
-            rest |= run.lanes;
-        }
-        rest
+    /// The loads of a bundle, of all lanes of a warp. Returns whether they are recorded.
+    pub(crate) fn read_bundle(&mut self, order: &Order, reads: &BundleReads<'_>) -> bool {
+        self.owners.is_empty() && self.lines.read_bundle(&mut self.cells, order, reads)
     }
 
     /// Records a write of all lanes to consecutive words of lines that were not accessed since the last barrier. Returns whether it
@@ -310,7 +372,7 @@ impl SharedRace {
         let word = usize::try_from(start / 4).unwrap_or(usize::MAX);
         let Some(end) = word.checked_add(LANES).filter(|_| gaps == 0) else { return false };
         let (Some(cells), Some(lines)) =
-            (self.cells.get_mut(word..end), self.lines.0.get_mut(word / WORDS..end.div_ceil(WORDS)))
+            (self.cells.get_mut(word..end), self.lines.lines.get_mut(word / WORDS..end.div_ceil(WORDS)))
         else {
             return false;
         };

@@ -7,6 +7,7 @@ mod array;
 mod assigned;
 mod barrier;
 mod bulk;
+mod bundles;
 mod checker;
 mod class;
 mod clock;
@@ -36,6 +37,7 @@ mod raw;
 mod schedules;
 mod settings;
 mod shadow;
+mod shape;
 mod site;
 mod taint;
 mod tensor_map;
@@ -179,14 +181,17 @@ impl Device {
         sites.barriers_only &= !clustered && !bulk;
         let sinks = flow.as_ref().map_or_else(Sinks::default, |flow| Sinks::of(&launch.program(), flow));
         let meeting_points = lanes::meeting_points(&launch.program());
+        let sights = context::sights(&launch.program(), &sites, &sinks, &meeting_points);
+        let arrays = settings.has(Check::Array).then(|| Arrays::of(&launch.program()));
         let context = Arc::new(Context {
             program: launch.program(),
-            sights: context::sights(&launch.program(), &sites, &sinks, &meeting_points),
+            bundles: bundles::Bundles::of(&launch.program(), &sites, &sights, arrays.as_ref()),
+            sights,
             sites,
             sinks,
-            measure: lines::measure(self.level()),
-            extent: lines::extent(self.level()),
-            arrays: settings.has(Check::Array).then(|| Arrays::of(&launch.program())),
+            measure: shape::measure(self.level()),
+            extent: shape::extent(self.level()),
+            arrays,
             fragments: if settings.has(Check::Provenance) {
                 Fragments::of(&launch.program(), settings)
             } else {

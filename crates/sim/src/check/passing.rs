@@ -67,8 +67,7 @@ pub(crate) fn dominates(program: &Program, first: u32, second: u32) -> bool {
 }
 
 fn behind(program: &Program, wait: u32, again: impl Fn(&Op) -> bool) -> Vec<bool> {
-    let own = |pc: usize| program.metas.get(pc).is_some_and(|meta| meta.function.is_none());
-    let count = (0..program.metas.len()).take_while(|&pc| own(pc)).count();
+    let count = program.own_length();
     if at(wait) >= count {
         return Vec::new();
     }

@@ -213,7 +213,7 @@ impl SharedRace {
         found: &mut Vec<Conflict>,
     ) {
         let shared = !self.owners.is_empty();
-        self.open(touch.order.floor(), address, bytes);
+        self.open(touch.order, address, bytes);
         if bytes < 4 || !address.is_multiple_of(4) {
             for byte in address..address.saturating_add(bytes) {
                 let Some(cell) = self.cells.get_mut(at(byte / 4)) else { break };
@@ -268,9 +268,9 @@ impl SharedRace {
     }
 
     /// The cells of these bytes are used in another way than by ordinary accesses to words.
-    fn open(&mut self, floor: u32, address: u32, bytes: u32) {
+    fn open(&mut self, order: &Order, address: u32, bytes: u32) {
         let words = at(address / 4)..at(address.saturating_add(bytes).div_ceil(4));
-        self.lines.open(&mut self.cells, floor, words);
+        self.lines.open(&mut self.cells, order, words);
     }
 
     /// The releases and acquires of a strong access in shared memory.
@@ -319,7 +319,7 @@ impl SharedRace {
             })
         };
         let done = stamp(order, who, copy.pc, None);
-        self.open(order.floor(), copy.to, copy.size);
+        self.open(order, copy.to, copy.size);
         for word in at(copy.to / 4)..at((copy.to + copy.size) / 4) {
             let Some(cell) = self.cells.get_mut(word) else { break };
             match cell.parts() {

@@ -6,7 +6,7 @@ use super::counters::Traffic;
 use super::heat::Heat;
 use super::reuse::{Touch, Touched};
 use crate::machine::{AccessKind, LANES, Row, at};
-use crate::simd::{Level, Portable, Simd, V3, V4};
+use crate::simd::{Level, Simd, at_level};
 use std::sync::Mutex;
 
 /// Request shapes cached per instruction: a swizzle in a loop uses a few.
@@ -87,11 +87,7 @@ macro_rules! address {
             }
 
             fn same(level: Level) -> Same<Self> {
-                match level.or_below() {
-                    Level::Portable => $same::<Portable>,
-                    Level::V3 => $same::<V3>,
-                    Level::V4 => $same::<V4>,
-                }
+                at_level!(level, $same)
             }
         }
     };
@@ -204,6 +200,11 @@ impl<T: Address> Memos<T> {
             memo.rest.last = T::ALL;
         }
         sum
+    }
+
+    /// The cost of a request of the shape used last.
+    pub(super) fn latest(&self) -> Option<Traffic> {
+        Some(self.ways.get(self.recent)?.rest.cost)
     }
 
     /// The number of cached shapes.

@@ -36,6 +36,7 @@
 //! instructions run on the uniform pipe, which PTX does not show.
 
 mod atomics;
+mod bundles;
 mod counters;
 mod heat;
 mod memo;

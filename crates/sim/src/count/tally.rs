@@ -1,6 +1,7 @@
 //! The counter of one block: an observer that adds up events. Counting a stretch of instructions takes two additions, one
 //! at each end; prefix sums over the code are computed at the end of the launch.
 
+use super::bundles::Bundles;
 use super::counters::{Barriers, Flow, Mbarriers, MemoryOp, Sample, Traffic};
 use super::heat::Heat;
 use super::memo::{self, Address, Key, Memos, Same};
@@ -10,7 +11,8 @@ use super::site::{Site, Sites};
 use crate::machine::{Access, AccessKind, Row, at};
 use crate::memory::Space;
 use crate::observe::{
-    Arrival, BulkCopy, Detail, Guarded, Mbarrier, MbarrierAction, Observer, SharedAccess, Stretch,
+    Arrival, BulkCopy, BundleReads, Detail, Guarded, Mbarrier, MbarrierAction, Observer, SharedAccess,
+    Stretch,
 };
 use crate::simd::Level;
 use std::collections::BTreeMap;
@@ -99,6 +101,8 @@ pub(crate) struct Sums {
     /// Branches through a table whose lanes diverged.
     pub tables: BTreeMap<u32, u64>,
     pub touched: Touched,
+    /// Bundles whose loads are not added up.
+    bundles: Bundles,
 }
 
 impl Sums {
@@ -113,6 +117,7 @@ impl Sums {
             mbarriers: BTreeMap::new(),
             tables: BTreeMap::new(),
             touched: Touched::new(memory),
+            bundles: Bundles::default(),
         }
     }
 
@@ -146,6 +151,13 @@ impl Sums {
 
     /// Adds up the costs of cached request shapes.
     pub(crate) fn settle(&mut self) {
+        let mut bundles = std::mem::take(&mut self.bundles);
+        bundles.settle(|pc, cost| {
+            if let Some(requests) = self.requests(pc, Space::Shared) {
+                requests.traffic.add(&cost);
+            }
+        });
+        self.bundles = bundles;
         for requests in &mut self.requests {
             requests.traffic.add(&requests.narrow.settle());
             requests.traffic.add(&requests.wide.settle());
@@ -197,6 +209,7 @@ impl Sums {
         if shapes > SHAPES {
             self.first.fill(END);
             self.requests.clear();
+            self.bundles = Bundles::default();
         }
         for requests in &mut self.requests {
             (requests.traffic, requests.worst) = (Traffic::default(), None);
@@ -351,6 +364,21 @@ impl Observer for Tally {
         requests.keep(&addresses, bytes, lanes, wavefronts.actual, wavefronts.ideal);
         let forgotten = requests.narrow.put(key, first, offsets, cost, (Vec::new(), Vec::new()));
         requests.traffic.add(&forgotten);
+    }
+
+    fn bundle(&mut self, reads: &BundleReads<'_>) -> bool {
+        let known = self.sums.bundles.entry(reads.bundle.number);
+        if known.again(self.narrow, reads) {
+            return true;
+        }
+        reads.each(|access| self.shared(access));
+        let costs = reads.bundle.loads().filter_map(|(pc, _)| {
+            let requests = self.sums.requests(pc, Space::Shared)?;
+            Some((pc, requests.narrow.latest()?))
+        });
+        let costs = costs.collect();
+        self.sums.bundles.entry(reads.bundle.number).put(reads, costs);
+        true
     }
 
     fn access(&mut self, access: &Access<'_>) {

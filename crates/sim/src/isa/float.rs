@@ -5,7 +5,7 @@
 #![expect(clippy::unnecessary_wraps, reason = "all binders share one signature, and most can fail")]
 
 use super::map::{map1, map2, map3, test1};
-use super::{Bound, Definition, Refusal, Spec, Unit};
+use super::{Bound, Definition, Inline, Refusal, Spec, Unit};
 use crate::bind;
 use crate::machine::Type;
 use crate::num::Rounding;
@@ -314,6 +314,11 @@ macro_rules! single {
     };
 }
 
+fn fma_single<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    let plain = rounding(spec, "rnd") == Rounding::Rn && !spec.has("ftz") && !spec.has("sat");
+    Ok(Bound { inline: if plain { Inline::Fma } else { Inline::No }, ..fma_any::<I>(spec)? })
+}
+
 /// An f64 operation with rounding.
 macro_rules! double {
     ($name:ident = $f:ident, $map:ident($($x:ident: $t:ident),+)) => {
@@ -332,7 +337,7 @@ macro_rules! double {
 single!(add_single = add_f32, map2(a: u32, b: u32));
 single!(sub_single = sub_f32, map2(a: u32, b: u32));
 single!(mul_single = mul_f32, map2(a: u32, b: u32));
-single!(fma_single = fma_f32, map3(a: u32, b: u32, c: u32));
+single!(fma_any = fma_f32, map3(a: u32, b: u32, c: u32));
 single!(div_single = div_f32, map2(a: u32, b: u32));
 single!(rcp_single = rcp_f32, map1(a: u32));
 single!(sqrt_single = sqrt_f32, map1(a: u32));

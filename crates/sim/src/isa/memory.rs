@@ -1,7 +1,7 @@
 //! Loads and stores.
 
 use super::map::merge;
-use super::{AddressArg, Args, Bound, Definition, Refusal, Shape, Slot, Spec, Unit};
+use super::{AddressArg, Args, Bound, Definition, Inline, Refusal, Shape, Slot, Spec, Unit};
 use crate::bind;
 use crate::machine::{Flow, LANES, Row, Type, Warp, Width, at};
 use crate::memory::Space;
@@ -278,7 +278,7 @@ fn talking(bound: Bound, space: Space) -> Bound {
 
 fn load_ordered<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let space = space(spec);
-    let bound = load_from::<I>(spec, space)?;
+    let bound = Bound { inline: Inline::No, ..load_from::<I>(spec, space)? };
     Ok(talking(bound, space))
 }
 
@@ -310,9 +310,11 @@ fn load_from<I: Simd>(spec: &Spec<'_>, space: Space) -> Result<Bound, Refusal> {
             _ => Bound::fallible(slots, move |w, args| load_used::<8>(w, args, space, total, used, &layout)),
         });
     }
+    let whole = layout.registers.iter().all(|bits| *bits == 32) && layout.bytes == 4;
+    let whole = whole && space == Space::Shared;
     if total == 4 && layout.registers == [32] {
         // The most common load.
-        return Ok(Bound::fallible(slots, move |w, args| {
+        let bound = Bound::fallible(slots, move |w, args| {
             if space == Space::Shared && I::vectorize(|| w.get_shared_words::<I, 1>(args.at[0], &args.o[..1]))
             {
                 return Ok(Flow::Next);
@@ -323,25 +325,27 @@ fn load_from<I: Simd>(spec: &Spec<'_>, space: Space) -> Result<Bound, Refusal> {
             let [row] = w.load(actual(space, args.at[0], w), args.at[0], 4)?;
             merge(&mut w.state.regs.w32[at(args.o[0])], &row, w.exec);
             Ok(Flow::Next)
-        }));
+        });
+        let inline = if whole { Inline::SharedWords(1) } else { Inline::No };
+        return Ok(Bound { inline, ..bound });
     }
-    let whole =
-        space == Space::Shared && layout.registers.iter().all(|bits| *bits == 32) && layout.bytes == 4;
     if whole && total == 8 {
-        return Ok(Bound::fallible(slots, move |w, args| {
+        let bound = Bound::fallible(slots, move |w, args| {
             if I::vectorize(|| w.get_shared_words::<I, 2>(args.at[0], &args.o[..2])) {
                 return Ok(Flow::Next);
             }
             load_words::<2>(w, args, space, total, &layout)
-        }));
+        });
+        return Ok(Bound { inline: Inline::SharedWords(2), ..bound });
     }
     if whole && total == 16 {
-        return Ok(Bound::fallible(slots, move |w, args| {
+        let bound = Bound::fallible(slots, move |w, args| {
             if I::vectorize(|| w.get_shared_words::<I, 4>(args.at[0], &args.o[..4])) {
                 return Ok(Flow::Next);
             }
             load_words::<4>(w, args, space, total, &layout)
-        }));
+        });
+        return Ok(Bound { inline: Inline::SharedWords(4), ..bound });
     }
     Ok(match total {
         0..=4 => Bound::fallible(slots, move |w, args| load_words::<1>(w, args, space, total, &layout)),

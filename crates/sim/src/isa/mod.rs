@@ -170,6 +170,20 @@ pub struct Bound {
     pub slots: Vec<Slot>,
     /// Whether the instruction lets a block communicate with another block while both run.
     pub communicates: bool,
+    /// What a bundle need not call the routine for.
+    pub inline: Inline,
+}
+
+/// Frequent instructions that a bundle executes without calling their routines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Inline {
+    /// None of them.
+    #[default]
+    No,
+    /// Loads this number of words from shared memory for each lane, one for each register, without any order.
+    SharedWords(u32),
+    /// `fma.rn.f32`.
+    Fma,
 }
 
 /// What an operand position accepts.
@@ -310,7 +324,12 @@ impl Bound {
         slots: impl IntoIterator<Item = Slot>,
         run: impl Fn(&mut Warp<'_, '_>, &Args) -> Flow + Send + Sync + 'static,
     ) -> Bound {
-        Bound { run: Box::new(run), slots: slots.into_iter().collect(), communicates: false }
+        Bound {
+            run: Box::new(run),
+            slots: slots.into_iter().collect(),
+            communicates: false,
+            inline: Inline::No,
+        }
     }
 
     /// A routine that may stop: its error is an early [`Flow`].

@@ -6,7 +6,7 @@ use super::warp::Turn;
 use super::{Grid, Row, Wait, Warp, WarpState, at};
 use crate::memory::{Global, Heap, SharedMemory};
 use crate::observe::{Arrival, Detail, Observer};
-use crate::program::SpecialKind;
+use crate::program::{BASES, SpecialKind};
 use crate::stop::{Blame, Stop, StopKind};
 
 /// The state that the warps of a block share.
@@ -49,6 +49,8 @@ pub struct Cta {
     pub(super) bulk: Vec<super::bulk::Bulk>,
     /// The waits of its warpgroups for `wgmma`.
     pub(super) warpgroups: Vec<super::Warpgroup>,
+    /// The addresses of the bundle that is being executed.
+    pub(super) places: [super::Place; BASES],
 }
 
 /// How a launch, or a block of it, has used `griddepcontrol`.
@@ -421,6 +423,7 @@ impl BlockRun {
                 stops: Stops::Nowhere,
                 bulk: Vec::new(),
                 warpgroups: vec![super::Warpgroup::default(); at(count.div_ceil(4))],
+                places: [super::Place::default(); BASES],
             });
         }
         let mut warps = spare.warps;

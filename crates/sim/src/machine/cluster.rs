@@ -11,8 +11,8 @@ use super::guided::Guide;
 use super::{Access, AccessKind, Grid, LANES, Outcome, Row, Wait, Warp, at, lanes_of};
 use crate::memory::{Fault, FaultKind, Memory, SharedMemory, Space};
 use crate::observe::{
-    Arrival, AsyncCopy, BulkCopy, Detail, Exchange, Guarded, Issue, MapUse, Mbarrier, Moved, MultiplyAsync,
-    Observer, SharedAccess, Sight, Stretch,
+    Arrival, AsyncCopy, BulkCopy, BundleReads, Detail, Exchange, Guarded, Issue, MapUse, Mbarrier, Moved,
+    MultiplyAsync, Observer, SharedAccess, Sight, Stretch,
 };
 use crate::schedule::Blocks;
 use crate::stop::{Blame, StopKind};
@@ -378,6 +378,9 @@ impl Observer for Observers {
     }
     fn shared(&mut self, shared: &SharedAccess<'_>) {
         self.own().shared(shared);
+    }
+    fn bundle(&mut self, reads: &BundleReads<'_>) -> bool {
+        self.own().bundle(reads)
     }
     fn arrive(&mut self, arrival: &Arrival) {
         self.own().arrive(arrival);

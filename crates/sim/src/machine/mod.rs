@@ -4,6 +4,7 @@ mod access;
 mod atomics;
 mod block;
 mod bulk;
+mod bundle;
 mod calls;
 mod cluster;
 mod copies;
@@ -27,6 +28,7 @@ mod watched;
 
 pub use access::{Access, AccessKind, lanes_of};
 pub(crate) use block::CLUSTER_BARRIER;
+pub(crate) use bundle::executes_bundle;
 pub use cluster::MAX_CLUSTER;
 pub use grid::{Limits, Outcome};
 pub use registers::{Type, Width};
@@ -37,6 +39,8 @@ pub(crate) use used::used_pieces;
 pub use block::{Barrier, BarrierReduction, Cta, GridDependency};
 #[doc(hidden)]
 pub use bulk::{Bulk, Reduction};
+#[doc(hidden)]
+pub use bundle::{Execute, Place};
 #[doc(hidden)]
 pub use calls::{CallSite, Callee, Transfer};
 #[doc(hidden)]

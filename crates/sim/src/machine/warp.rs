@@ -212,6 +212,21 @@ impl Warp<'_, '_> {
                 };
                 clock += 1;
                 let mask = self.state.subwarp.mask;
+                let bundled = match &inst.bundle {
+                    Some(bundle)
+                        if mask == u32::MAX
+                            && clock + u64::from(bundle.length()) - 1 <= slice
+                            && pc.saturating_add(bundle.length()) <= meet =>
+                    {
+                        self.exec = mask;
+                        if WATCHED && !calm {
+                            calm = sights.is_some() && self.is_observer_calm();
+                        }
+                        let may = !WATCHED || calm && self.cta.stops == Stops::Nowhere;
+                        if may { (bundle.execute)(self, bundle) } else { None }
+                    }
+                    _ => None,
+                };
                 self.exec = match inst.guard {
                     None => mask,
                     Some((row, negated)) => {
@@ -221,7 +236,11 @@ impl Warp<'_, '_> {
                 };
                 self.pc = pc;
                 let exec = self.exec;
-                let flow = if self.exec == 0 {
+                let flow = if let Some((before, flow)) = bundled {
+                    pc += before;
+                    clock += u64::from(before);
+                    flow
+                } else if self.exec == 0 {
                     if WATCHED && !calm {
                         self.observe(pc);
                     }

@@ -44,6 +44,12 @@ impl SharedMemory {
         self.words[index as usize & (WORDS - 1)]
     }
 
+    /// Sixteen words from a word index on; `None` at the end of the array.
+    #[inline(always)]
+    pub fn words(&self, index: u32) -> Option<&[u32; 16]> {
+        self.words.get(crate::machine::at(index)..).and_then(<[u32]>::first_chunk)
+    }
+
     /// The words at word indices, one for each lane.
     #[inline(always)]
     pub fn gather<I: Simd>(&self, index: &[u32; 32]) -> [u32; 32] {

@@ -11,7 +11,7 @@ use super::scope::{Local, Scopes};
 use super::special::SpecialKind;
 use super::time::TimeRows;
 use super::{Communication, Inst, LaunchBounds, Meta, Program};
-use crate::isa::{self, Args, Op, Refusal, Spec};
+use crate::isa::{self, Args, Inline, Op, Refusal, Spec};
 use crate::machine::{Callee, Row, Warp, Width, at};
 use crate::simd::Level;
 use crate::stop::{Blame, SourceLine, Stop, StopKind};
@@ -191,6 +191,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 bounds: LaunchBounds::default(),
                 communication: Communication::None,
                 lanes_wait: false,
+                bundles: 0,
                 time_rows: TimeRows::default(),
                 dynamic_rows: Vec::new(),
                 sources: Vec::new(),
@@ -568,6 +569,9 @@ impl<'s, 'd> Decoder<'s, 'd> {
                     names,
                     ..Emitted::new(bound.run, guard, op, instruction.span)
                 });
+                if let Some(inst) = self.program.code.last_mut() {
+                    inst.inline = bound.inline;
+                }
                 if isa::table()[entry].form.operands.ends_with("membermask")
                     && let Some(meta) = self.program.metas.last_mut()
                 {
@@ -628,7 +632,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
     pub(super) fn emit(&mut self, emitted: Emitted<'_>) {
         let Emitted { run, guard, args, op, entry, span, reads, writes, names } = emitted;
         let source = self.source_of(span);
-        self.program.code.push(Inst { run, guard, args });
+        self.program.code.push(Inst { run, guard, args, inline: Inline::No, bundle: None });
         let guards = guard.map(|(row, _)| (Width::Pred, row));
         self.program.metas.push(Meta {
             op,
@@ -687,6 +691,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 _ => regs.w32[at(row)] = Row::splat(u32::try_from(address & 0xffff_ffff).unwrap_or(0)),
             }
         }
+        super::bundle::find(&mut program, crate::machine::executes_bundle(self.level));
         program
     }
 

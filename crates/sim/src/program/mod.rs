@@ -1,6 +1,7 @@
 //! A decoded kernel: instructions bound to routines, operands resolved to rows.
 
 mod bounds;
+mod bundle;
 mod calls;
 mod decode;
 mod forms;
@@ -13,6 +14,7 @@ mod time;
 mod values;
 
 pub use bounds::LaunchBounds;
+pub use bundle::{BASES, Base, Bundle, Load, Step};
 pub use decode::decode;
 pub use link::{ConstantBank, Linked, Managed, Parameter, Symbol, link};
 pub use special::{RESERVED_SHARED, Special, SpecialKind};
@@ -20,7 +22,7 @@ pub(crate) use time::TimeRows;
 pub(crate) use values::Values;
 
 use crate::isa::op::{CacheOperator, Semantics};
-use crate::isa::{Args, Op, Run};
+use crate::isa::{Args, Inline, Op, Run};
 use crate::machine::{CallSite, Callee, Registers, Width, at};
 use crate::memory::Space;
 use crate::stop::{Place, SourceLine};
@@ -67,6 +69,8 @@ pub struct Program {
     /// Whether it has instructions by which a lane may wait for another lane of its warp: atomics, ordered or volatile
     /// loads, mbarrier tests, sleeping, reading the clock.
     pub lanes_wait: bool,
+    /// The number of bundles.
+    pub(crate) bundles: usize,
     /// Registers whose values come from a clock.
     pub(crate) time_rows: TimeRows,
     /// Rows that hold addresses in dynamic shared memory, until its start is known.
@@ -106,6 +110,10 @@ pub struct Inst {
     pub guard: Option<(u32, bool)>,
     /// The operands.
     pub args: Args,
+    /// What a bundle need not call the routine for.
+    pub inline: Inline,
+    /// The bundle that starts with it.
+    pub bundle: Option<Arc<Bundle>>,
 }
 
 /// Data about an instruction besides what execution needs.
@@ -255,6 +263,12 @@ impl Program {
         let returned = self.metas.iter().filter(global);
         let returned: HashSet<(Width, u32)> = returned.flat_map(|meta| meta.writes.iter().copied()).collect();
         self.metas.iter().all(|meta| meta.reads.iter().all(|row| !returned.contains(row)))
+    }
+
+    /// The number of instructions of the kernel itself; those of the functions that it calls are behind them.
+    pub(crate) fn own_length(&self) -> usize {
+        let own = self.metas.iter().take_while(|meta| meta.function.is_none()).count();
+        own.min(self.code.len())
     }
 
     /// What an instruction is; an instruction that stops the launch for a number beyond the program.

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod barriers;
+mod bundles;
 mod faults;
 mod meeting;
 mod order_free;

@@ -20,13 +20,15 @@ const FUNCTIONS: usize = 12;
 /// Parts of the software GPU, in the order of the pictures, by the beginnings of paths below `crates/sim/src`. The first that fits counts.
 pub(super) const PARTS: &[(&str, &[&str])] = &[
     ("arithmetic", &["num/", "simd.rs"]),
-    ("memory accesses", &["machine/access.rs", "machine/watched.rs", "memory/"]),
+    ("memory accesses", &["machine/access.rs", "machine/bundle.rs", "machine/watched.rs", "memory/"]),
     ("shadow of global memory", &["check/global"]),
     (
         "shadow of shared memory, order",
         &[
             "check/race.rs",
             "check/lines.rs",
+            "check/shape.rs",
+            "check/bundles.rs",
             "check/shadow.rs",
             "check/history.rs",
             "check/clock.rs",

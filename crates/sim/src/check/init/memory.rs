@@ -128,16 +128,38 @@ impl Shared {
         }
         // Tried only at the start of a line, to limit the cost for memory that is never fully written.
         if missing == 0 && address.is_multiple_of(LINE) {
-            let end = self.size.min(address.saturating_add(LINE));
-            if (address / 4..end / 4).all(|word| self.word_written(race, word)) && end.is_multiple_of(4) {
-                self.lines_left -= u32::from(!self.complete.get(address / LINE));
-                self.complete.set(address / LINE, true);
-            }
+            self.look_at_line(race, address / LINE);
         }
         if let Some(dirty) = &self.dirty {
             missing |= (0..bytes.min(32)).filter(|i| dirty.get(address + i)).fold(0, |m, i| m | 1 << i);
         }
         missing & ones(bytes)
+    }
+
+    /// Finds out whether a line is fully written.
+    fn look_at_line(&mut self, race: Option<&SharedRace>, line: u32) {
+        let start = line.saturating_mul(LINE);
+        let end = self.size.min(start.saturating_add(LINE));
+        if (start / 4..end / 4).all(|word| self.word_written(race, word)) && end.is_multiple_of(4) {
+            self.lines_left -= u32::from(!self.complete.get(line));
+            self.complete.set(line, true);
+        }
+    }
+
+    /// As [`are_written`](Self::are_written), and finds out what is not known yet.
+    pub(super) fn turn_out_written(
+        &mut self,
+        race: Option<&SharedRace>,
+        bytes: std::ops::Range<u32>,
+    ) -> bool {
+        let clean = self.clean();
+        clean
+            && (bytes.start / LINE..bytes.end.div_ceil(LINE)).all(|line| {
+                if !self.complete.get(line) {
+                    self.look_at_line(race, line);
+                }
+                self.complete.get(line)
+            })
     }
 
     /// The origin of the poisoned value that was stored there.

@@ -1,0 +1,73 @@
+//! Which bundles of a kernel can be checked as one.
+//!
+//! All of their loads must be such that nothing but their places matters, and their instructions such that no check waits for them while it is calm.
+
+use super::array::Arrays;
+use super::site::Sites;
+use crate::machine::at;
+use crate::observe::{BundleReads, Sight};
+use crate::program::{Bundle, Program};
+use std::ops::Range;
+
+/// By number: the bounds of a bundle that can be checked as one.
+#[derive(Debug)]
+pub(crate) struct Bundles(Vec<Option<Vec<Bound>>>);
+
+/// Loads that must stay in one variable.
+#[derive(Debug)]
+struct Bound {
+    /// The register that they start from.
+    base: usize,
+    /// The distances from it to the first byte that they read, and behind the last one.
+    reach: (i64, i64),
+    variable: Range<u32>,
+}
+
+impl Bundles {
+    pub(crate) fn of(program: &Program, sites: &Sites, sights: &[Sight], arrays: Option<&Arrays>) -> Bundles {
+        let mut all: Vec<Option<Vec<Bound>>> = Vec::new();
+        all.resize_with(program.bundles, || None);
+        let bundles = program.code.iter().filter_map(|inst| inst.bundle.as_deref());
+        for bundle in bundles.filter(|_| sites.barriers_only) {
+            if let Some(slot) = all.get_mut(bundle.number).filter(|_| is_ordinary(bundle, sites, sights)) {
+                *slot = Some(bounds(program, bundle, arrays));
+            }
+        }
+        Bundles(all)
+    }
+
+    /// Whether the loads of a bundle stay in their variables, and the bundle can be checked as one.
+    pub(crate) fn admit(&self, reads: &BundleReads<'_>) -> bool {
+        let Some(Some(bounds)) = self.0.get(reads.bundle.number) else { return false };
+        bounds.iter().all(|bound| {
+            reads.places.get(bound.base).is_some_and(|place| {
+                i64::from(place.ends.0) + bound.reach.0 >= i64::from(bound.variable.start)
+                    && i64::from(place.ends.1) + bound.reach.1 <= i64::from(bound.variable.end)
+            })
+        })
+    }
+}
+
+fn is_ordinary(bundle: &Bundle, sites: &Sites, sights: &[Sight]) -> bool {
+    let silent = (bundle.first..)
+        .take(bundle.steps.len())
+        .all(|pc| sights.get(at(pc)).is_some_and(|sight| *sight != Sight::Always));
+    let ordinary = |pc: u32| {
+        let site = sites.get(pc);
+        site.ordering.strong.is_none() && !site.volatile
+    };
+    silent && bundle.loads().all(|(pc, _)| ordinary(pc))
+}
+
+fn bounds(program: &Program, bundle: &Bundle, arrays: Option<&Arrays>) -> Vec<Bound> {
+    let mut bounds: Vec<Bound> = Vec::new();
+    for (pc, load) in bundle.loads() {
+        let Some(variable) = arrays.and_then(|arrays| arrays.variable(program, pc)) else { continue };
+        let reach = (load.offset, load.offset + 4 * i64::from(load.words));
+        match bounds.iter_mut().find(|bound| (bound.base, &bound.variable) == (load.base, &variable)) {
+            Some(bound) => bound.reach = (bound.reach.0.min(reach.0), bound.reach.1.max(reach.1)),
+            None => bounds.push(Bound { base: load.base, reach, variable }),
+        }
+    }
+    bounds
+}

@@ -1,0 +1,204 @@
+//! Executes bundles: the addresses in a register are measured once, and each load from it is a copy of words.
+
+use super::{Cta, Flow, LANES, Registers, Row, Warp, at};
+use crate::isa::Args;
+use crate::memory::SharedMemory;
+use crate::num::Rounding;
+use crate::num::float::fma_f32;
+use crate::observe::BundleReads;
+use crate::program::{BASES, Base, Bundle, Load, Step};
+use crate::simd::{Level, Simd, at_level};
+use std::sync::Arc;
+
+/// Executes a bundle with all lanes of a warp. Returns the number of instructions before the last one that was executed, and where it
+/// leads; `None` if the bundle must be executed one by one, and nothing has happened.
+pub type Execute = fn(&mut Warp<'_, '_>, &Arc<Bundle>) -> Option<(u32, Flow)>;
+
+/// The function for a level of vector instructions.
+pub(crate) fn executes_bundle(level: Level) -> Execute {
+    at_level!(level, execute)
+}
+
+/// The addresses in a register, all in shared memory together with the reach of the loads, and aligned for them.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// By lane.
+    pub offsets: Row<u32>,
+    /// The lowest and the highest of them.
+    pub ends: (u32, u32),
+    halves: [Half; 2],
+}
+
+impl Place {
+    /// The addresses at a distance.
+    #[expect(
+        clippy::as_conversions,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the sum is in shared memory"
+    )]
+    pub fn moved(&self, distance: i64) -> Row<u32> {
+        Row(self.offsets.0.map(|offset| offset.wrapping_add(distance as u32)))
+    }
+}
+
+/// How the addresses of half a warp lie, with the first one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Half {
+    /// Consecutive words.
+    Run,
+    /// One word.
+    Same,
+    /// In another way.
+    Mixed,
+}
+
+impl Default for Place {
+    fn default() -> Place {
+        Place { offsets: Row([0; LANES]), ends: (0, 0), halves: [Half::Mixed; 2] }
+    }
+}
+
+fn execute<I: Simd>(w: &mut Warp<'_, '_>, bundle: &Arc<Bundle>) -> Option<(u32, Flow)> {
+    let measured = I::vectorize(
+        #[inline(always)]
+        || {
+            let (regs, cta) = (&w.state.regs, &mut *w.cta);
+            bundle
+                .bases
+                .iter()
+                .zip(&mut cta.places)
+                .all(|(base, place)| place.measure(regs, base, cta.shared.size()))
+        },
+    );
+    if !measured {
+        return None;
+    }
+    if let Some(watch) = w.watch.as_deref_mut() {
+        let places = w.cta.places.get(..bundle.bases.len()).unwrap_or_default();
+        if !watch.bundle(&BundleReads { block: w.cta.linear, warp: w.state.id, bundle, places }) {
+            return None;
+        }
+    }
+    I::vectorize(
+        #[inline(always)]
+        || steps::<I>(w, bundle),
+    )
+}
+
+#[inline(always)]
+fn steps<I: Simd>(w: &mut Warp<'_, '_>, bundle: &Bundle) -> Option<(u32, Flow)> {
+    let code = w.grid.program.code.get(at(bundle.first)..).unwrap_or_default();
+    for ((step, inst), number) in bundle.steps.iter().zip(code).zip(0u32..) {
+        match step {
+            Step::Load(load) => {
+                let Cta { shared, places, .. } = &*w.cta;
+                fetch::<I>(&mut w.state.regs, shared, &places[load.base % BASES], load, &inst.args);
+            }
+            Step::Fma => multiply_add(&mut w.state.regs, &inst.args),
+            Step::Routine => {
+                w.pc = bundle.first + number;
+                let flow = (inst.run)(w, &inst.args);
+                if flow != Flow::Next {
+                    return Some((number, flow));
+                }
+            }
+        }
+    }
+    Some((bundle.length() - 1, Flow::Next))
+}
+
+/// `fma.rn.f32`.
+#[inline(always)]
+fn multiply_add(regs: &mut Registers, args: &Args) {
+    let [d, a, b, c] = [args.o[0], args.o[1], args.o[2], args.o[3]].map(at);
+    let mut out = Row([0; LANES]);
+    let (a, b, c) = (&regs.w32[a].0, &regs.w32[b].0, &regs.w32[c].0);
+    for lane in 0..LANES {
+        out.0[lane] = fma_f32(a[lane], b[lane], c[lane], Rounding::Rn, false);
+    }
+    regs.w32[d] = out;
+}
+
+impl Place {
+    /// Measures the addresses in a register; returns whether loads from it need no other check.
+    #[inline(always)]
+    #[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "the high halves are zero")]
+    fn measure(&mut self, regs: &Registers, base: &Base, size: u32) -> bool {
+        let offsets = &mut self.offsets.0;
+        let mut high = 0;
+        if base.wide {
+            let addresses = &regs.w64[at(base.row)].0;
+            for lane in 0..LANES {
+                offsets[lane] = addresses[lane] as u32;
+                high |= addresses[lane];
+            }
+        } else {
+            *offsets = regs.w32[at(base.row)].0;
+        }
+        let (mut lowest, mut highest, mut low) = (u32::MAX, 0, 0);
+        for offset in offsets.iter() {
+            lowest = lowest.min(*offset);
+            highest = highest.max(*offset);
+            low |= *offset;
+        }
+        self.ends = (lowest, highest);
+        for (half, offsets) in self.halves.iter_mut().zip(offsets.as_chunks::<16>().0) {
+            let (mut steps, mut differences) = (0, 0);
+            for lane in 0..16 {
+                let distance = offsets[lane].wrapping_sub(offsets[0]);
+                steps |= distance ^ STEPS[lane];
+                differences |= distance;
+            }
+            *half = match (steps, differences) {
+                (0, _) => Half::Run,
+                (_, 0) => Half::Same,
+                _ => Half::Mixed,
+            };
+        }
+        high >> 32 == 0
+            && i64::from(lowest) + base.reach.0 >= 0
+            && i64::from(highest) + base.reach.1 <= i64::from(size)
+            && low & base.misaligned == 0
+    }
+}
+
+/// The distances of consecutive words.
+const STEPS: [u32; 16] = [0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60];
+
+/// Loads words into registers.
+#[inline(always)]
+fn fetch<I: Simd>(regs: &mut Registers, shared: &SharedMemory, place: &Place, load: &Load, args: &Args) {
+    let simple = load.words == 1 && !place.halves.contains(&Half::Mixed);
+    if simple && let Some(row) = regs.w32.get_mut(at(args.o[0])) {
+        let (low, high) = row.0.split_at_mut(16);
+        let step = load.offset / 4;
+        copy(shared, index(place.offsets.0[0], step), place.halves[0], low);
+        copy(shared, index(place.offsets.0[16], step), place.halves[1], high);
+        return;
+    }
+    for (word, row) in (0i64..).zip(args.o.iter().take(at(load.words))) {
+        let index = place.offsets.0.map(|offset| index(offset, word + load.offset / 4));
+        regs.w32[at(*row)] = Row(shared.gather::<I>(&index));
+    }
+}
+
+/// The word behind an address, that many words further.
+#[inline(always)]
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the sum is in shared memory"
+)]
+fn index(offset: u32, step: i64) -> u32 {
+    (offset >> 2).wrapping_add(step as u32)
+}
+
+#[inline(always)]
+fn copy(shared: &SharedMemory, first: u32, half: Half, to: &mut [u32]) {
+    match (half, shared.words(first)) {
+        (Half::Run, Some(words)) => to.copy_from_slice(words),
+        _ => to.fill(shared.word(first)),
+    }
+}

@@ -1,0 +1,176 @@
+//! Bundles: consecutive instructions that a warp executes as one.
+//!
+//! They compute, or load words of shared memory from registers that the bundle does not change before; none has a guard, and
+//! control enters only at the first one. So the places that the loads read are known when the bundle starts: they are
+//! measured once for each register, and observers get all loads in one event.
+
+use super::Program;
+use crate::isa::op::Control;
+use crate::isa::{Inline, Op};
+use crate::machine::{Execute, Width, at};
+use std::sync::Arc;
+
+/// Instructions of the longest bundle, and of the shortest.
+const LENGTHS: std::ops::RangeInclusive<usize> = 3..=256;
+/// The most registers that the loads of a bundle start from.
+pub const BASES: usize = 4;
+/// The largest distance of a load from its register.
+const REACH: i64 = 1 << 20;
+
+/// Consecutive instructions that a warp executes as one.
+#[derive(Debug)]
+pub struct Bundle {
+    /// Its number in the program.
+    pub number: usize,
+    /// The first instruction.
+    pub first: u32,
+    /// The registers that its loads start from.
+    pub bases: Box<[Base]>,
+    /// Its instructions.
+    pub steps: Box<[Step]>,
+    /// Executes it.
+    pub execute: Execute,
+}
+
+/// How an instruction of a bundle is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// As a load.
+    Load(Load),
+    /// As `fma.rn.f32`.
+    Fma,
+    /// By its routine.
+    Routine,
+}
+
+/// A register with addresses in shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Base {
+    /// Its row.
+    pub row: u32,
+    /// Whether it has 64 bits.
+    pub wide: bool,
+    /// The distances from it to the first byte that a load reads, and behind the last one.
+    pub reach: (i64, i64),
+    /// Bits that are zero in an address that is aligned for all of the loads.
+    pub misaligned: u32,
+}
+
+/// A load of words from shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// The register, by its number in the bundle.
+    pub base: usize,
+    /// The distance from it.
+    pub offset: i64,
+    /// Words for each lane.
+    pub words: u32,
+}
+
+impl Bundle {
+    /// The loads with their instructions.
+    pub fn loads(&self) -> impl Iterator<Item = (u32, &Load)> {
+        (self.first..).zip(&self.steps).filter_map(|(pc, step)| match step {
+            Step::Load(load) => Some((pc, load)),
+            Step::Fma | Step::Routine => None,
+        })
+    }
+
+    /// The number of instructions.
+    pub fn length(&self) -> u32 {
+        u32::try_from(self.steps.len()).unwrap_or(u32::MAX)
+    }
+}
+
+/// Whether an instruction only computes with registers.
+fn computes(op: &Op) -> bool {
+    match op {
+        Op::Move(moved) => moved.counter.is_none(),
+        Op::Arithmetic(_)
+        | Op::Logic(_)
+        | Op::Bits(_)
+        | Op::Select(_)
+        | Op::Convert(_)
+        | Op::Compare(_)
+        | Op::Test(_) => true,
+        _ => false,
+    }
+}
+
+/// Finds the bundles of a program.
+pub(super) fn find(program: &mut Program, execute: Execute) {
+    let mut entered = vec![false; program.code.len()];
+    for (inst, meta) in program.code.iter().zip(&program.metas) {
+        let targets = match meta.op.effects().control {
+            Control::Branch => std::slice::from_ref(&inst.args.target),
+            Control::Table => &inst.args.targets,
+            _ => &[],
+        };
+        for target in targets {
+            if let Some(entered) = entered.get_mut(at(*target)) {
+                *entered = true;
+            }
+        }
+    }
+    let (mut pc, mut number) = (0, 0);
+    while pc < program.code.len() {
+        let (bases, steps) = collect(program, pc, &entered);
+        let length = steps.len();
+        if LENGTHS.contains(&length) {
+            let first = u32::try_from(pc).unwrap_or(u32::MAX);
+            let bundle = Bundle { number, first, bases: bases.into(), steps: steps.into(), execute };
+            program.code[pc].bundle = Some(Arc::new(bundle));
+            number += 1;
+            pc += length;
+        } else {
+            pc += 1;
+        }
+    }
+    program.bundles = number;
+}
+
+/// The instructions from `start` on that can be a bundle.
+fn collect(program: &Program, start: usize, entered: &[bool]) -> (Vec<Base>, Vec<Step>) {
+    let (mut bases, mut steps): (Vec<Base>, Vec<Step>) = (Vec::new(), Vec::new());
+    let mut changed: Vec<(Width, u32)> = Vec::new();
+    let all = program.code.iter().zip(&program.metas).zip(entered);
+    for ((inst, meta), entered) in all.skip(start).take(*LENGTHS.end()) {
+        let apart = !steps.is_empty() && (*entered || meta.function != program.metas[start].function);
+        if apart || inst.guard.is_some() {
+            break;
+        }
+        if let Inline::SharedWords(words) = inst.inline {
+            let from = inst.args.at[0];
+            let width = if from.wide { Width::W64 } else { Width::W32 };
+            if from.frame || from.offset.abs() > REACH || changed.contains(&(width, from.row)) {
+                break;
+            }
+            let known = bases.iter().position(|base| (base.row, base.wide) == (from.row, from.wide));
+            let number = known.unwrap_or(bases.len());
+            if number == BASES {
+                break;
+            }
+            let size = 4 * i64::from(words);
+            let reach = (from.offset, from.offset + size);
+            // A distance that is not a multiple of the size needs addresses that are not either: not in a bundle.
+            if from.offset & (size - 1) != 0 {
+                break;
+            }
+            let misaligned = 4 * words - 1;
+            match bases.get_mut(number) {
+                Some(base) => {
+                    base.reach = (base.reach.0.min(reach.0), base.reach.1.max(reach.1));
+                    base.misaligned |= misaligned;
+                }
+                None => bases.push(Base { row: from.row, wide: from.wide, reach, misaligned }),
+            }
+            steps.push(Step::Load(Load { base: number, offset: from.offset, words }));
+        } else if computes(&meta.op) {
+            steps.push(if inst.inline == Inline::Fma { Step::Fma } else { Step::Routine });
+        } else {
+            break;
+        }
+        changed.extend(&meta.writes);
+    }
+    (bases, steps)
+}
