@@ -3,8 +3,10 @@
 //! Memory is tracked in pages of 64 KiB with a bit for each sector: for loads, for loads through L1, and for stores. That
 //! takes about 1/80 of the memory that a kernel touches. At the memory limit, no further page is tracked and a flag is set.
 
+use super::pattern::{LINE, SECTOR};
 use crate::machine::at;
-use std::collections::HashMap;
+use crate::memory::Heap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Lines of a page.
 const PAGE_LINES: u64 = 512;
@@ -143,6 +145,35 @@ impl Touched {
             self.stored += stored;
             self.either += either;
         }
+    }
+
+    /// The sectors of the buffers from which something was loaded, into which something was stored, and of both.
+    pub(crate) fn buffers(&self, heap: &Heap) -> [u64; 3] {
+        let mut found: [BTreeSet<usize>; 3] = Default::default();
+        for page in &self.pages {
+            for (word, (loaded, stored)) in (0u64..).zip(page.loaded.iter().zip(&page.stored)) {
+                let start = page.number * PAGE_LINES * LINE + word * 64 * SECTOR;
+                for (set, bits) in found.iter_mut().zip([*loaded, *stored, loaded | stored]) {
+                    let mut left = bits;
+                    while left != 0 {
+                        let sector = u64::from(left.trailing_zeros());
+                        // The start of the sector may be before the buffer.
+                        let inside =
+                            [0, SECTOR - 1].map(|byte| heap.locate(start + sector * SECTOR + byte, 1));
+                        let mut end = sector + 1;
+                        if let Some(index) = inside.into_iter().find_map(Result::ok) {
+                            set.insert(index);
+                            let buffer = heap.allocation(index);
+                            let after = buffer.base.saturating_add(buffer.size()).saturating_sub(start);
+                            end = end.max(after / SECTOR);
+                        }
+                        left &= u64::MAX.checked_shl(u32::try_from(end).unwrap_or(64)).unwrap_or(0);
+                    }
+                }
+            }
+        }
+        let sectors = |index: &usize| heap.allocation(*index).size().div_ceil(SECTOR);
+        found.map(|set| set.iter().map(sectors).fold(0, u64::saturating_add))
     }
 
     /// Clears the tracker but keeps its memory.
