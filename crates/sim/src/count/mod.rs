@@ -131,7 +131,8 @@ impl Device {
         let heat = Arc::new(Mutex::new(Heat::new(all / 4)));
         let mut compulsory = Compulsory::default();
         let mut blocks = 0u64;
-        let mut sample = selection.map(|selection| Collected::new(selection, listing(&program, &sites)));
+        let mut sample =
+            selection.map(|selection| Collected::new(selection, listing(&program, &sites), &self.reading()));
         let level = self.level();
         let listen = |_| -> Option<Box<dyn Observer>> {
             let spare = pool.lock().ok().and_then(|mut pool| pool.pop());
@@ -188,7 +189,7 @@ impl Device {
         };
         if let Some(sample) = sample {
             outcome.stop = outcome.stop.or(sample.stop());
-            sample.describe(&mut counters, &sums.touched, &self.reading());
+            sample.describe(&mut counters, &sums.touched);
         }
         Counted { outcome, counters }
     }

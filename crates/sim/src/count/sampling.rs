@@ -4,13 +4,14 @@
 //! does not work for everything:
 //!
 //! - Maxima and the least efficient requests are those of the sampled blocks.
-//! - Distinct sectors of the whole launch lie between those of the sampled blocks and the scaled sum of each block's own;
-//!   they also fit into the buffers that are accessed. The smaller of both upper limits is used, which is exact if blocks share
-//!   nothing and also if the launch accesses all of its buffers.
+//! - Distinct sectors of the whole launch lie between those of the sampled blocks and, for each buffer, the scaled sum of each
+//!   block's own, or the size of the buffer if that is smaller. The upper limit is used: it is exact for a buffer whose sectors
+//!   no two blocks share, and for a buffer that is accessed completely.
 //! - The hottest address has at least the operations of the sampled blocks.
 //!
 //! Memory stays as it was before the launch: the results of some blocks only would look like results of the launch.
 
+use super::pattern::SECTOR;
 use super::reuse::Touched;
 use super::selection::{Chosen, LEAST, MOST, Selection, Stratum};
 use super::site::Sites;
@@ -139,8 +140,8 @@ impl Sampling {
                  than about {rare} blocks may be missing from the sample and from the margins"
             ),
             "maxima and worst accesses are those of the sampled blocks, not of the grid".to_owned(),
-            "distinct bytes of the launch (DRAM) are upper limits: the scaled sum of each block's own, or the size of the \
-             accessed buffers if that is smaller"
+            "distinct bytes of the launch (DRAM) are upper limits: for each buffer, the scaled sum of each block's own, or \
+             the size of the buffer if that is smaller"
                 .to_owned(),
             "no block stored its results: memory is as before the launch, and nothing was checked".to_owned(),
         ]
@@ -186,20 +187,29 @@ pub(crate) struct Collected<'a> {
     /// Every instruction, to be filled with the counts of one block.
     instructions: Vec<Instruction>,
     spread: Spread,
-    /// Distinct sectors of each block, scaled.
-    scaled: DistinctSectors,
+    /// The first address of each buffer and the address after it.
+    buffers: Vec<(u64, u64)>,
+    /// For each buffer, the distinct sectors of each block, scaled: loaded, stored, and loaded or stored.
+    scaled: BTreeMap<usize, [u64; 3]>,
     /// Warp instructions of the whole grid.
     executions: u64,
 }
 
 impl<'a> Collected<'a> {
-    pub(crate) fn new(selection: &'a Selection, instructions: Vec<Instruction>) -> Collected<'a> {
+    /// For a selection, every instruction without counts, and memory, which does not change meanwhile.
+    pub(crate) fn new(
+        selection: &'a Selection,
+        instructions: Vec<Instruction>,
+        heap: &Heap,
+    ) -> Collected<'a> {
+        let live = heap.allocations().iter().filter(|buffer| !buffer.is_freed());
         Collected {
             selection,
             next: 0,
             instructions,
             spread: Spread::new(selection.strata.len()),
-            scaled: DistinctSectors::default(),
+            buffers: live.map(|buffer| (buffer.base, buffer.base.saturating_add(buffer.size()))).collect(),
+            scaled: BTreeMap::new(),
             executions: 0,
         }
     }
@@ -229,9 +239,10 @@ impl<'a> Collected<'a> {
             flat.insert(format!("first_sectors.block_{name}"), value);
         }
         self.spread.add(stratum, flat);
-        self.scaled.loaded += weight * touched.loaded;
-        self.scaled.stored += weight * touched.stored;
-        self.scaled.touched += weight * touched.either;
+        for (buffer, own) in touched.by_buffer(&self.buffers) {
+            let counts = self.scaled.entry(buffer).or_default();
+            *counts = [0, 1, 2].map(|i| counts[i].saturating_add(own[i].saturating_mul(weight)));
+        }
         weight
     }
 
@@ -244,15 +255,23 @@ impl<'a> Collected<'a> {
     }
 
     /// Corrects the counters that cannot be scaled, and describes the sample.
-    pub(crate) fn describe(self, counters: &mut Counters, touched: &Touched, heap: &Heap) {
+    pub(crate) fn describe(self, counters: &mut Counters, touched: &Touched) {
         let at_least =
             DistinctSectors { loaded: touched.loaded, stored: touched.stored, touched: touched.either };
-        let [loads, stores, both] = touched.buffers(heap);
+        let at_most = |i: usize| {
+            let limited = self.scaled.iter().map(|(buffer, counts)| {
+                let size = self
+                    .buffers
+                    .get(*buffer)
+                    .map(|(start, end)| end.div_ceil(SECTOR).saturating_sub(start / SECTOR));
+                counts[i].min(size.unwrap_or(u64::MAX))
+            });
+            limited.fold(0, u64::saturating_add)
+        };
         let compulsory = &mut counters.compulsory;
-        compulsory.grid_loaded = self.scaled.loaded.min(loads).max(at_least.loaded);
-        compulsory.grid_stored = self.scaled.stored.min(stores).max(at_least.stored);
-        let either = compulsory.grid_loaded.saturating_add(compulsory.grid_stored);
-        compulsory.grid_touched = self.scaled.touched.min(both).min(either).max(at_least.touched);
+        compulsory.grid_loaded = at_most(0).max(at_least.loaded);
+        compulsory.grid_stored = at_most(1).max(at_least.stored);
+        compulsory.grid_touched = at_most(2).max(at_least.touched);
         let hottest_at_most = serialized(&counters.totals);
         counters.hottest.incomplete |= hottest_at_most > counters.hottest.operations;
         counters.sampled = Some(Sampling {
