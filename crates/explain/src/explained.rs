@@ -263,6 +263,7 @@ fn timeline(request: &Request<'_>, machine: &Machine<'_>, round: &Schedule) -> T
         function: machine.function.clone(),
         events: round.timeline.clone(),
         cut: round.issued > held,
+        sampled: request.counters.sampled.clone(),
         sources: request.counters.instructions.iter().map(|one| (one.ptx_line, memory::place(one))).collect(),
     }
 }

@@ -59,6 +59,7 @@ pub fn json(timeline: &Timeline) -> Value {
             "device": timeline.device.name,
             "kind": "predicted",
             "cut": timeline.cut,
+            "sampled": timeline.sampled.as_ref().map(|sampling| sampling.statements()),
         },
         "traceEvents": events,
     })

@@ -1,6 +1,5 @@
 //! Counters as text: a table for the launch, and the lines with the highest counts.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -170,14 +169,19 @@ fn sample(text: &mut String, sampling: &Sampling, all: &Totals) {
             || name.starts_with("shared.") && name.ends_with(".wavefronts")
             || name == "barrier.arrivals"
     };
-    let mut margins: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for (name, value) in flat.iter().filter(|(name, _)| main(name)) {
-        if let Some(percent) = sampling.percent(name, *value) {
-            margins.entry(format!("{percent:.1}")).or_default().push(name);
-        }
-    }
+    let shown = flat.iter().filter(|(name, _)| main(name));
+    let mut margins: Vec<(f64, &str)> =
+        shown.filter_map(|(name, value)| Some((sampling.percent(name, *value)?, name.as_str()))).collect();
+    margins.sort_by(|(a, one), (b, other)| a.total_cmp(b).then_with(|| one.cmp(other)));
+    let written = |percent: f64| match percent {
+        0.0 => "0".to_owned(),
+        ..0.1 => "< 0.1".to_owned(),
+        _ => format!("{percent:.1}"),
+    };
     let _ = writeln!(text, "\n  margins of error (95 %)");
-    for (percent, names) in margins {
+    for group in margins.chunk_by(|(a, _), (b, _)| written(*a) == written(*b)) {
+        let names: Vec<&str> = group.iter().map(|(_, name)| *name).collect();
+        let percent = group.first().map_or_else(String::new, |(percent, _)| written(*percent));
         let _ = writeln!(text, "    ± {percent:>5} %  {}", names.join(", "));
     }
     for statement in sampling.statements() {
