@@ -56,7 +56,7 @@ impl ToolchainFlags {
 /// Whether to count a sample of the blocks.
 #[derive(Debug, Args)]
 pub(crate) struct SampleFlag {
-    /// Execute only N blocks of the grid, or a share such as 5%, and scale the counters
+    /// Count N blocks of the grid, or a share such as 5%, and scale the counters
     ///
     /// The selection includes the first and the last block, the borders of the grid and blocks spread over the
     /// rest; it is the same in every run. The output shows a margin of error and lists what is not known.
