@@ -8,6 +8,9 @@
 //! counts of other instructions are close but not equal. [`names`] lists for each Nsight Compute metric which counter it
 //! corresponds to and how exact that is.
 //!
+//! With [`CountSettings::sample`], only some blocks are executed and counted, and totals are estimates for the whole grid:
+//! [`Sampling`] describes how far they may be off.
+//!
 //! | counter | meaning | Nsight Compute |
 //! |---|---|---|
 //! | `executions` | warp instructions | `smsp__inst_executed` |

@@ -110,7 +110,9 @@ fn student(freedom: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::selection::{Chosen, Selection};
     use super::*;
+    use crate::schedule::SplitMix;
 
     fn of(values: &[u64], size: u64) -> BTreeMap<String, u64> {
         let mut spread = Spread::new(1);
@@ -136,6 +138,54 @@ mod tests {
         // Zeros count, wherever they are: the variance of 0, 3, 0 and of 3, 0, 0 is 3.
         assert_eq!(of(&[0, 3, 0], 30), of(&[3, 0, 0], 30));
         assert_eq!(of(&[0, 3, 0], 30)["c"], 150);
+    }
+
+    /// A counter of a block, by its position in the grid.
+    type Counter<'a> = &'a dyn Fn([u64; 3]) -> u64;
+
+    /// Whether the margin of a sample covers the total of a function of the block, and the error in percent.
+    fn covers(grid: [u32; 3], size: u64, of: Counter<'_>) -> (bool, f64) {
+        let at = |block: u32| {
+            let [x, y, _] = grid;
+            of([block % x, block / x % y, block / x / y].map(u64::from))
+        };
+        let selection = Selection::of(grid, size).unwrap();
+        let mut spread = Spread::new(selection.strata.len());
+        let mut estimate = 0;
+        for Chosen { block, weight, stratum } in &selection.chosen {
+            spread.add(*stratum, BTreeMap::from([("c".to_owned(), at(*block))]));
+            estimate += weight * at(*block);
+        }
+        let truth: u64 = (0..grid.iter().product()).map(at).sum();
+        let margin = spread.margins(&selection.strata).get("c").copied().unwrap_or(0);
+        let error = estimate.abs_diff(truth);
+        (error <= margin, error as f64 * 100.0 / truth as f64)
+    }
+
+    #[test]
+    fn margins_cover_nearly_all_of_many_functions() {
+        let noise = |[x, y, z]: [u64; 3]| SplitMix(x + 1000 * y + 1_000_000 * z).next() % 1000;
+        let functions: [(&str, Counter<'_>); 7] = [
+            ("triangle of x", &|[x, _, _]| x + 1),
+            ("triangle of y", &|[_, y, _]| y + 1),
+            ("product", &|[x, y, z]| (x + 1) * (y + 1) * (z + 1)),
+            ("noise", &noise),
+            ("two kinds", &|position| if noise(position) < 300 { 50 } else { 1 }),
+            ("period", &|[x, _, _]| 10 + x % 8),
+            ("half", &|[x, y, z]| if (x + y + z) % 2 == 0 { 9 } else { 3 }),
+        ];
+        for (name, of) in functions {
+            let (mut cases, mut covered) = (0, 0);
+            for grid in [[512, 1, 1], [64, 32, 1], [32, 16, 4], [1, 700, 1], [128, 3, 3], [1000, 2, 1]] {
+                for size in [16, 24, 32, 48, 64, 100, 150, 200] {
+                    let (covers, error) = covers(grid, size, of);
+                    cases += 1;
+                    covered += u32::from(covers);
+                    assert!(error < 60.0, "{name} {grid:?} {size}: {error} %");
+                }
+            }
+            assert!(covered * 100 >= cases * 92, "{name}: {covered} of {cases}");
+        }
     }
 
     #[test]
