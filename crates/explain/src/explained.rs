@@ -12,7 +12,7 @@ use warpproof_model::bound::{self, BoundError, Floor};
 use warpproof_model::sass::parse;
 use warpproof_model::schedule::{Cost, Launch, REASONS, Schedule, Stalls};
 use warpproof_model::{Device, Usage, grouped, work};
-use warpproof_sim::count::{Counters, multiply_adds};
+use warpproof_sim::count::{Counters, Sampling, multiply_adds};
 use warpproof_sim::memory::Space;
 use warpproof_toolchain::{AssembleError, Assembled, Resources, Toolchain};
 
@@ -120,7 +120,7 @@ pub fn explain(
         dynamic_shared: counters.dynamic_shared,
         barriers: resources.barriers,
     };
-    let mut remarks = Vec::new();
+    let mut remarks = counters.sampled.as_ref().map(Sampling::statements).unwrap_or_default();
     let machine = machine(request, toolchain, &assembled);
     let (instructions_of, pipes) = match &machine {
         Ok(machine) => (Origin::MachineCode, Some(machine.instructions())),
@@ -190,6 +190,7 @@ pub fn explain(
     let explanation = Explanation {
         schema: SCHEMA,
         subject: subject(request, &arch, resources, &assembled),
+        sampled: counters.sampled.clone(),
         counted: Counted {
             blocks: counters.blocks,
             warps: counters.warps(),
@@ -262,6 +263,7 @@ fn timeline(request: &Request<'_>, machine: &Machine<'_>, round: &Schedule) -> T
         function: machine.function.clone(),
         events: round.timeline.clone(),
         cut: round.issued > held,
+        sampled: request.counters.sampled.clone(),
         sources: request.counters.instructions.iter().map(|one| (one.ptx_line, memory::place(one))).collect(),
     }
 }

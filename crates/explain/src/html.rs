@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use warpproof_model::bound::{Consumed, Share};
 use warpproof_model::grouped;
 
-use super::text::{reason, several};
+use super::text::{reason, sampled, several};
 use super::{Change, Explanation, Line, Origin, Predicted, Purchase, Scheduled};
 use warpproof_report::escape::markup;
 use warpproof_report::html::page;
@@ -108,7 +108,8 @@ fn header(out: &mut String, explanation: &Explanation, title: &str) {
             several(bounds.waves.most_per_sm, "block")
         ),
     ];
-    for row in rows {
+    let sampled = sampled(explanation).map(|statement| format!("Sampled: {}.", markup(&statement)));
+    for row in sampled.into_iter().chain(rows) {
         let _ = writeln!(out, "<p class=\"line\">{row}</p>");
     }
     out.push_str("</header>\n");

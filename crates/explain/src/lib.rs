@@ -28,6 +28,7 @@ use serde::Serialize;
 use warpproof_model::Resource;
 use warpproof_model::bound::{Bounds, Share, Work};
 use warpproof_model::schedule::Reason;
+use warpproof_sim::count::Sampling;
 
 /// The version of the explanation's fields.
 pub const SCHEMA: &str = "warpproof.explain/1";
@@ -39,6 +40,9 @@ pub struct Explanation {
     pub schema: &'static str,
     /// The launch and the device.
     pub subject: Subject,
+    /// Present if only a sample of the blocks was counted: all numbers below are from counters scaled to the whole grid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampled: Option<Sampling>,
     /// The work of the launch, as the software GPU counted it.
     pub counted: Counted,
     /// The model's predictions.

@@ -16,7 +16,7 @@ use warpproof_model::schedule::{
     Access, Code, Kind, Launch, Limits, Ratios, ScheduleError, launch, pipes, timing,
 };
 use warpproof_model::{Device, Pipe, work};
-use warpproof_sim::count::{Counters, Instruction, MemoryOp};
+use warpproof_sim::count::{Counters, Instruction, MemoryOp, Sampling};
 use warpproof_sim::isa::Op;
 use warpproof_sim::memory::Space;
 
@@ -62,6 +62,8 @@ pub struct Timeline {
     pub cut: bool,
     /// Where each line of the PTX came from.
     pub sources: BTreeMap<u32, super::Place>,
+    /// Present if only a sample of the blocks was counted.
+    pub sampled: Option<Sampling>,
 }
 
 /// Lines of the PTX that hold one instruction, with that instruction.

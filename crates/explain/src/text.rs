@@ -58,6 +58,18 @@ fn noun<'a>(extents: [u32; 3], one: &'a str, more: &'a str) -> &'a str {
     if extents == [1, 1, 1] { one } else { more }
 }
 
+/// How much of the launch was counted, if not all, and the margin of its instructions.
+pub(super) fn sampled(explanation: &Explanation) -> Option<String> {
+    let sampling = explanation.sampled.as_ref()?;
+    let executions = explanation.counted.totals.get("executions").copied().unwrap_or(0);
+    let margin = sampling.percent("executions", executions).unwrap_or(0.0);
+    Some(format!(
+        "{} of {} blocks; counts are scaled, instructions ± {margin:.1} % (95 %); see the notes",
+        grouped(sampling.blocks),
+        grouped(sampling.of)
+    ))
+}
+
 fn head(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
     let subject = &explanation.subject;
     writeln!(
@@ -80,6 +92,9 @@ fn head(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
         several(u64::from(subject.registers), "register"),
         several(u64::from(shared), "byte"),
     )?;
+    if let Some(statement) = sampled(explanation) {
+        writeln!(out, "  sampled         {statement}")?;
+    }
     let occupancy = &explanation.predicted.bounds.occupancy;
     let limiters: Vec<String> = occupancy.limiters.iter().map(ToString::to_string).collect();
     writeln!(

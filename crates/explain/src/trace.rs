@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use warpproof_model::schedule::timing;
+use warpproof_sim::count::Sampling;
 
 use super::Timeline;
 
@@ -59,6 +60,7 @@ pub fn json(timeline: &Timeline) -> Value {
             "device": timeline.device.name,
             "kind": "predicted",
             "cut": timeline.cut,
+            "sampled": timeline.sampled.as_ref().map(Sampling::statements),
         },
         "traceEvents": events,
     })

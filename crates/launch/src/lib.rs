@@ -256,6 +256,7 @@ impl Gpu for Checking {
 #[derive(Debug)]
 pub struct Counting {
     device: Device,
+    settings: CountSettings,
     /// The counters of each launch, up to its stop if it stopped.
     pub counters: Vec<Counters>,
 }
@@ -263,7 +264,13 @@ pub struct Counting {
 impl Counting {
     /// Counts every launch.
     pub fn new(device: Device) -> Counting {
-        Counting { device, counters: Vec::new() }
+        Counting { device, settings: CountSettings::default(), counters: Vec::new() }
+    }
+
+    /// Sets the options for counting. With a sample of the blocks, launches store nothing, so buffers keep their contents.
+    #[must_use]
+    pub fn with_settings(self, settings: CountSettings) -> Counting {
+        Counting { settings, ..self }
     }
 }
 
@@ -304,7 +311,7 @@ impl Gpu for Counting {
         params: &[u8],
     ) -> Result<(), SimError> {
         let launch = prepare(module, kernel, geometry, params)?;
-        let counted = self.device.count(&launch, &CountSettings::default());
+        let counted = self.device.count(&launch, &self.settings);
         self.counters.push(counted.counters);
         counted.outcome.stop.map_or(Ok(()), |stop| Err(SimError::of(stop)))
     }

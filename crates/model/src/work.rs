@@ -58,7 +58,13 @@ pub fn of(
             grouped(remote)
         ));
     }
-    if counters.hottest.incomplete {
+    if let Some(sampling) = counters.sampled.as_ref().filter(|_| counters.hottest.incomplete) {
+        remarks.push(format!(
+            "one address may have up to {} atomics: the bound uses the {} of the sampled blocks and may be too low",
+            grouped(sampling.hottest_at_most),
+            grouped(counters.hottest.operations)
+        ));
+    } else if counters.hottest.incomplete {
         remarks.push(
             "atomics touch more memory than the counters track: one address may have more atomics than reported".to_owned(),
         );

@@ -215,7 +215,7 @@ impl Device {
 
     /// Runs a launch until it ends or stops.
     pub fn run(&mut self, launch: &Launch) -> Outcome {
-        self.execute(launch, &[], None, false, (&|_| None, &mut |_| {}))
+        self.execute(launch, None, (&[], None), false, (&|_| None, &mut |_| {}))
     }
 
     /// As [`run`](Self::run), with an observer for each block; returns the observers in block order.
@@ -238,14 +238,25 @@ impl Device {
         listen: &(dyn Fn(u32) -> Option<Box<dyn Observer>> + Sync),
         collect: &mut dyn FnMut(Box<dyn Observer>),
     ) -> Outcome {
-        self.execute(launch, steps, guide, true, (listen, collect))
+        self.execute(launch, None, (steps, guide), true, (listen, collect))
+    }
+
+    /// As [`run_observed`](Self::run_observed), for these blocks only, in ascending order. Then memory stays as it is.
+    pub(crate) fn run_selected(
+        &mut self,
+        launch: &Launch,
+        selection: Option<&[u32]>,
+        listen: &(dyn Fn(u32) -> Option<Box<dyn Observer>> + Sync),
+        collect: &mut dyn FnMut(Box<dyn Observer>),
+    ) -> Outcome {
+        self.execute(launch, selection, (&[], None), true, (listen, collect))
     }
 
     fn execute(
         &mut self,
         launch: &Launch,
-        steps: &[bool],
-        guide: Option<&mut dyn Guide>,
+        selection: Option<&[u32]>,
+        (steps, guide): (&[bool], Option<&mut dyn Guide>),
         observed: bool,
         (listen, collect): (Listen<'_>, Collect<'_>),
     ) -> Outcome {
@@ -260,6 +271,7 @@ impl Device {
         let grid = Grid {
             program: &launch.kernel.program,
             blocks: launch.grid,
+            selection,
             cluster: launch.cluster_dims(),
             explicit_cluster: launch.cluster.or(launch.kernel.program.bounds.cluster).is_some(),
             threads: launch.block,

@@ -1,9 +1,10 @@
-//! Cost of the counters: the same launch with and without counters, alternating, in one run.
+//! Cost of the counters: the same launch with and without counters, alternating, in one run; and the gain of counting a sample
+//! of the blocks.
 //!
 //! Ratios of times on this machine are *measured*.
 
 use serde_json::{Map, json};
-use warpproof_sim::count::CountSettings;
+use warpproof_sim::count::{CountSettings, SampleSize};
 use warpproof_sim::{Buffer, Device, Launch};
 use warpproof_toolchain::{Options, Toolchain};
 
@@ -54,6 +55,28 @@ fn ratio(device: &mut Device, launch: &Launch) -> Result<f64, String> {
     Ok(counted / plain)
 }
 
+/// Blocks of the grid for which samples are measured, and of the samples.
+const GRID: u32 = 2048;
+const SAMPLE: u64 = 64;
+
+/// The ratio of the time to count all blocks of a large grid to that of a sample, the best of each.
+fn sampled_ratio() -> Result<f64, String> {
+    let (mut device, launch) = mix(GLOBAL, 16, 100)?;
+    let launch = launch.grid(GRID);
+    let (mut all, mut sampled) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..TIMES {
+        for (sample, best) in [(None, &mut all), (Some(SampleSize::Blocks(SAMPLE)), &mut sampled)] {
+            let clock = Clock::start();
+            let counted = device.count(&launch, &CountSettings { sample, ..CountSettings::default() });
+            *best = best.min(clock.elapsed().as_secs_f64());
+            if let Some(stop) = counted.outcome.stop {
+                return Err(stop.to_string());
+            }
+        }
+    }
+    Ok(all / sampled)
+}
+
 /// Measures every figure.
 pub(crate) fn run(json: bool) -> Result<(), String> {
     let mut figures = Map::new();
@@ -76,10 +99,13 @@ pub(crate) fn run(json: bool) -> Result<(), String> {
         let (mut device, launch, _) = checks::prepare(subject, &toolchain)?;
         put(subject.name, ratio(&mut device, &launch)?);
     }
+    let sampled = (sampled_ratio()? * 10.0).round() / 10.0;
+    figures.insert(format!("sample_{SAMPLE}_of_{GRID}_speedup"), json!(sampled));
     if json {
         println!("{}", serde_json::Value::Object(figures));
     } else {
-        println!("best of {TIMES} runs each on one core, counted to uncounted, measured on this machine:");
+        println!("best of {TIMES} runs each on one core, counted to uncounted, measured on this machine;");
+        println!("speedup: all blocks counted to a sample counted:");
         for (name, value) in &figures {
             println!("  {name:44} {value:>8}");
         }

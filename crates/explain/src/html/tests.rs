@@ -71,6 +71,7 @@ fn sample() -> Explanation {
             dynamic_shared: 0,
             spills: 0,
         },
+        sampled: None,
         counted: Counted {
             blocks: 64,
             warps: 256,

@@ -1,5 +1,6 @@
 //! The counters of a launch: per instruction, per line, and in total.
 
+use super::sampling::Sampling;
 use super::site::multiply_adds;
 use crate::isa::{Op, Unit};
 use crate::memory::Space;
@@ -151,21 +152,21 @@ impl Traffic {
     /// Adds another's counts.
     #[inline]
     pub fn add(&mut self, other: &Traffic) {
-        self.requests += other.requests;
-        self.lanes += other.lanes;
-        self.bytes += other.bytes;
-        self.sectors += other.sectors;
-        self.lines += other.lines;
-        self.ideal_sectors += other.ideal_sectors;
-        self.uncached_sectors += other.uncached_sectors;
-        self.wavefronts += other.wavefronts;
-        self.ideal_wavefronts += other.ideal_wavefronts;
-        self.first_sectors += other.first_sectors;
-        self.addresses += other.addresses;
-        self.depth += other.depth;
+        self.requests = self.requests.saturating_add(other.requests);
+        self.lanes = self.lanes.saturating_add(other.lanes);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.sectors = self.sectors.saturating_add(other.sectors);
+        self.lines = self.lines.saturating_add(other.lines);
+        self.ideal_sectors = self.ideal_sectors.saturating_add(other.ideal_sectors);
+        self.uncached_sectors = self.uncached_sectors.saturating_add(other.uncached_sectors);
+        self.wavefronts = self.wavefronts.saturating_add(other.wavefronts);
+        self.ideal_wavefronts = self.ideal_wavefronts.saturating_add(other.ideal_wavefronts);
+        self.first_sectors = self.first_sectors.saturating_add(other.first_sectors);
+        self.addresses = self.addresses.saturating_add(other.addresses);
+        self.depth = self.depth.saturating_add(other.depth);
         self.max_depth = self.max_depth.max(other.max_depth);
-        self.serial += other.serial;
-        self.remote_bytes += other.remote_bytes;
+        self.serial = self.serial.saturating_add(other.serial);
+        self.remote_bytes = self.remote_bytes.saturating_add(other.remote_bytes);
     }
 
     /// The counts of this number of requests like this one.
@@ -175,21 +176,21 @@ impl Traffic {
             return Traffic::default();
         }
         Traffic {
-            requests: self.requests * requests,
-            lanes: self.lanes * requests,
-            bytes: self.bytes * requests,
-            sectors: self.sectors * requests,
-            lines: self.lines * requests,
-            ideal_sectors: self.ideal_sectors * requests,
-            uncached_sectors: self.uncached_sectors * requests,
-            wavefronts: self.wavefronts * requests,
-            ideal_wavefronts: self.ideal_wavefronts * requests,
-            first_sectors: self.first_sectors * requests,
-            addresses: self.addresses * requests,
-            depth: self.depth * requests,
+            requests: self.requests.saturating_mul(requests),
+            lanes: self.lanes.saturating_mul(requests),
+            bytes: self.bytes.saturating_mul(requests),
+            sectors: self.sectors.saturating_mul(requests),
+            lines: self.lines.saturating_mul(requests),
+            ideal_sectors: self.ideal_sectors.saturating_mul(requests),
+            uncached_sectors: self.uncached_sectors.saturating_mul(requests),
+            wavefronts: self.wavefronts.saturating_mul(requests),
+            ideal_wavefronts: self.ideal_wavefronts.saturating_mul(requests),
+            first_sectors: self.first_sectors.saturating_mul(requests),
+            addresses: self.addresses.saturating_mul(requests),
+            depth: self.depth.saturating_mul(requests),
             max_depth: self.max_depth,
-            serial: self.serial * requests,
-            remote_bytes: self.remote_bytes * requests,
+            serial: self.serial.saturating_mul(requests),
+            remote_bytes: self.remote_bytes.saturating_mul(requests),
         }
     }
 
@@ -255,6 +256,19 @@ impl Barriers {
         self.idle += other.idle;
     }
 
+    /// The counts of this number of blocks like this one.
+    #[must_use]
+    pub fn times(&self, times: u64) -> Barriers {
+        Barriers {
+            arrivals: self.arrivals * times,
+            phases: self.phases * times,
+            warps: self.warps * times,
+            work: self.work * times,
+            longest: self.longest * times,
+            idle: self.idle * times,
+        }
+    }
+
     /// The counts by name.
     pub fn fields(&self) -> [(&'static str, u64); 6] {
         [
@@ -294,6 +308,19 @@ impl Mbarriers {
         self.phases += other.phases;
         self.tests += other.tests;
         self.unfinished += other.unfinished;
+    }
+
+    /// The counts of this number of blocks like this one.
+    #[must_use]
+    pub fn times(&self, times: u64) -> Mbarriers {
+        Mbarriers {
+            inits: self.inits * times,
+            arrivals: self.arrivals * times,
+            transactions: self.transactions * times,
+            phases: self.phases * times,
+            tests: self.tests * times,
+            unfinished: self.unfinished * times,
+        }
     }
 
     /// The counts by name.
@@ -445,7 +472,8 @@ impl Totals {
 
     /// Multiply-adds of all matrix products.
     pub fn tensor_multiply_adds(&self) -> u64 {
-        self.tensor.iter().map(|(shape, count)| count * multiply_adds(shape)).sum()
+        let all = self.tensor.iter().map(|(shape, count)| count.saturating_mul(multiply_adds(shape)));
+        all.fold(0, u64::saturating_add)
     }
 
     /// Every count by its name, such as `global.ld.sectors`; zero counts are omitted.
@@ -579,7 +607,7 @@ pub struct Counters {
     pub static_shared: u32,
     /// Bytes of dynamic shared memory of a block.
     pub dynamic_shared: u32,
-    /// Blocks that were counted: all blocks, unless the launch stopped early.
+    /// Blocks that were counted, or that the sample represents: all blocks, unless the launch stopped early.
     pub blocks: u64,
     /// Every instruction, in code order.
     pub instructions: Vec<Instruction>,
@@ -589,6 +617,8 @@ pub struct Counters {
     pub compulsory: Compulsory,
     /// The word with the most atomic operations.
     pub hottest: Hottest,
+    /// Present if only a sample of the blocks was counted, and all totals are scaled to the whole grid.
+    pub sampled: Option<Sampling>,
 }
 
 impl Counters {
@@ -602,7 +632,7 @@ impl Counters {
         self.cluster.iter().fold(1, |blocks, extent| blocks.saturating_mul(*extent))
     }
 
-    /// Warps of the blocks that were counted.
+    /// Warps of these blocks.
     pub fn warps(&self) -> u64 {
         self.blocks * self.block_threads().div_ceil(32)
     }

@@ -8,6 +8,9 @@
 //! counts of other instructions are close but not equal. [`names`] lists for each Nsight Compute metric which counter it
 //! corresponds to and how exact that is.
 //!
+//! With [`CountSettings::sample`], only some blocks are executed and counted, and totals are estimates for the whole grid:
+//! [`Sampling`] describes how far they may be off.
+//!
 //! | counter | meaning | Nsight Compute |
 //! |---|---|---|
 //! | `executions` | warp instructions | `smsp__inst_executed` |
@@ -43,13 +46,18 @@ mod memo;
 pub mod names;
 mod pattern;
 mod reuse;
+mod sampling;
+mod selection;
 mod site;
+mod spread;
 mod tally;
 
 pub use counters::{
     Barriers, Branches, Change, Compulsory, Counters, Flat, Flow, Hottest, Instruction, Issued, LineKey,
     Mbarriers, MemoryOp, Sample, SecondLevel, Totals, Traffic, diff,
 };
+pub use sampling::{DistinctSectors, SampleSize, Sampling};
+pub use selection::Stratum;
 pub use site::multiply_adds;
 
 use crate::machine::{Outcome, at};
@@ -58,6 +66,8 @@ use crate::observe::Observer;
 use crate::program::{Communication, Program};
 use crate::{Device, Launch};
 use heat::Heat;
+use sampling::Collected;
+use selection::Selection;
 use site::Sites;
 use std::any::Any;
 use std::sync::{Arc, Mutex};
@@ -68,11 +78,14 @@ use tally::{Pool, Sums, Tally};
 pub struct CountSettings {
     /// Bytes that may be used to track which sectors of memory were accessed.
     pub memory: u64,
+    /// Counts a sample of the blocks and scales the totals to the whole grid; see [`Sampling`]. A sampled launch leaves
+    /// memory unchanged. Launches whose blocks depend on each other are refused.
+    pub sample: Option<SampleSize>,
 }
 
 impl Default for CountSettings {
     fn default() -> Self {
-        CountSettings { memory: 1 << 30 }
+        CountSettings { memory: 1 << 30, sample: None }
     }
 }
 
@@ -92,46 +105,70 @@ const IN_TURNS: u64 = 4096;
 impl Device {
     /// Runs a launch and counts.
     pub fn count(&mut self, launch: &Launch, settings: &CountSettings) -> Counted {
+        let selection = settings.sample.map_or(Ok(None), |size| sampling::select(launch, size));
+        match selection {
+            Ok(selection) => self.count_selected(launch, settings, selection.as_ref()),
+            Err(stop) => {
+                let outcome = Outcome { stop: Some(stop), ..Outcome::default() };
+                Counted { outcome, counters: Counters::default() }
+            }
+        }
+    }
+
+    /// Counts all blocks, or those of a selection.
+    fn count_selected(
+        &mut self,
+        launch: &Launch,
+        settings: &CountSettings,
+        selection: Option<&Selection>,
+    ) -> Counted {
         let program = launch.program();
         let sites = Arc::new(Sites::of(&program));
         let pool: Pool = Arc::new(Mutex::new(Vec::new()));
         // Half of the memory is for the launch and half for the blocks that run at once; a quarter of the launch's share
         // is for atomics.
         let all = settings.memory / 2;
-        let each = all / if program.communication == Communication::None { IN_A_WAVE } else { IN_TURNS };
-        let instructions = program.code.len();
-        let mut sums = Sums::new(instructions, sites.guards, all - all / 4);
+        let in_waves = selection.is_some() || program.communication == Communication::None;
+        let each = all / if in_waves { IN_A_WAVE } else { IN_TURNS };
+        let length = program.code.len();
+        let mut sums = Sums::new(length, sites.guards, all - all / 4);
         let heat = Arc::new(Mutex::new(Heat::new(all / 4)));
         let mut compulsory = Compulsory::default();
         let mut blocks = 0u64;
+        let mut sample =
+            selection.map(|selection| Collected::new(selection, listing(&program, &sites), &self.reading()));
         let level = self.level();
         let listen = |_| -> Option<Box<dyn Observer>> {
             let spare = pool.lock().ok().and_then(|mut pool| pool.pop());
-            let own = spare.unwrap_or_else(|| Box::new(Sums::new(instructions, sites.guards, each)));
+            let own = spare.unwrap_or_else(|| Box::new(Sums::new(length, sites.guards, each)));
             Some(Box::new(Tally::new(sites.clone(), level, own, heat.clone())))
         };
         let mut collect = |listener: Box<dyn Observer>| {
             let listener: Box<dyn Any> = listener;
             if let Ok(tally) = listener.downcast::<Tally>() {
                 let mut own = tally.sums;
-                blocks += 1;
-                compulsory.block_loaded += own.touched.loaded;
-                compulsory.block_cached += own.touched.cached;
-                compulsory.block_stored += own.touched.stored;
                 own.settle();
-                sums.merge(&own);
+                let weight = sample.as_mut().map_or(1, |sample| sample.add(&sites, &own));
+                blocks += weight;
+                compulsory.block_loaded += weight * own.touched.loaded;
+                compulsory.block_cached += weight * own.touched.cached;
+                compulsory.block_stored += weight * own.touched.stored;
+                sums.merge(&own, weight);
                 own.clear();
                 if let Ok(mut pool) = pool.lock() {
                     pool.push(own);
                 }
             }
         };
-        let outcome = self.run_observed(launch, &listen, &mut collect);
+        let chosen: Option<Vec<u32>> =
+            selection.map(|selection| selection.chosen.iter().map(|one| one.block).collect());
+        let mut outcome = self.run_selected(launch, chosen.as_deref(), &listen, &mut collect);
         compulsory.grid_loaded = sums.touched.loaded;
         compulsory.grid_stored = sums.touched.stored;
         compulsory.grid_touched = sums.touched.either;
         compulsory.incomplete = sums.touched.incomplete;
-        let instructions = instructions_of(&program, &sites, &sums);
+        let mut instructions = listing(&program, &sites);
+        fill(&mut instructions, &sites, &sums);
         let mut totals = Totals::default();
         for instruction in &instructions {
             totals.add(instruction);
@@ -140,7 +177,7 @@ impl Device {
             |_| Hottest { operations: 0, incomplete: true },
             |heat| Hottest { operations: heat.hottest, incomplete: heat.incomplete },
         );
-        let counters = Counters {
+        let mut counters = Counters {
             kernel: program.name.clone(),
             grid: launch.blocks(),
             block: launch.threads(),
@@ -152,20 +189,53 @@ impl Device {
             totals,
             compulsory,
             hottest,
+            sampled: None,
         };
+        if let Some(sample) = sample {
+            outcome.stop = outcome.stop.or(sample.stop());
+            sample.describe(&mut counters, &sums.touched);
+        }
         Counted { outcome, counters }
     }
 }
 
-/// The counts of every instruction, with its location.
-fn instructions_of(program: &Program, sites: &Sites, sums: &Sums) -> Vec<Instruction> {
+/// Every instruction with its location, without counts.
+fn listing(program: &Program, sites: &Sites) -> Vec<Instruction> {
     let line_ends: Vec<usize> =
         program.text().bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(i, _)| i).collect();
-    let (mut executions, mut lanes) = (0i64, 0i64);
     let mut instructions = Vec::with_capacity(program.code.len());
-    for (pc, (edge, meta)) in (0u32..).zip(sums.edges.iter().zip(&program.metas)) {
+    for (pc, meta) in (0u32..).zip(&program.metas) {
+        let site = sites.get(pc);
+        let function = meta.function.and_then(|i| program.callees.get(at(i))).map(|callee| &callee.name);
+        let line = line_ends.partition_point(|end| *end < at(meta.span.0)) + 1;
+        instructions.push(Instruction {
+            pc,
+            function: function.unwrap_or(&program.name).clone(),
+            ptx_line: u32::try_from(line).unwrap_or(u32::MAX),
+            source: program.source(pc).to_vec(),
+            op: meta.op.clone(),
+            opcode: site::opcode(program, at(pc)),
+            pipe: site.pipe,
+            tensor: site::tensor(program.op(pc)),
+            flow: site.flow,
+            issued: Issued::default(),
+            branches: Branches::default(),
+            memory: std::collections::BTreeMap::new(),
+            barriers: Barriers::default(),
+            mbarriers: Mbarriers::default(),
+            worst: Vec::new(),
+        });
+    }
+    instructions
+}
+
+/// Replaces the counts of every instruction.
+fn fill(instructions: &mut [Instruction], sites: &Sites, sums: &Sums) {
+    let (mut executions, mut lanes) = (0i64, 0i64);
+    for (instruction, edge) in instructions.iter_mut().zip(&sums.edges) {
         executions += edge.executions;
         lanes += edge.lanes;
+        let pc = instruction.pc;
         let site = sites.get(pc);
         let guard = site.guard.and_then(|slot| sums.guards.get(at(slot)));
         let issued = if let Some(count) = guard {
@@ -182,28 +252,12 @@ fn instructions_of(program: &Program, sites: &Sites, sums: &Sums) -> Vec<Instruc
         };
         let parted = sums.tables.get(&pc).copied().unwrap_or(0);
         let [taken, not_taken, divergent] = tally::branch(site.flow, issued.executions, guard, parted);
-        let opcode = site::opcode(program, at(pc));
-        let function = meta.function.and_then(|i| program.callees.get(at(i))).map(|callee| &callee.name);
-        let barriers = sums.barriers.get(&pc).copied().unwrap_or_default();
-        let mbarriers = sums.mbarriers.get(&pc).copied().unwrap_or_default();
-        let line = line_ends.partition_point(|end| *end < at(meta.span.0)) + 1;
-        instructions.push(Instruction {
-            pc,
-            function: function.unwrap_or(&program.name).clone(),
-            ptx_line: u32::try_from(line).unwrap_or(u32::MAX),
-            source: program.source(pc).to_vec(),
-            op: meta.op.clone(),
-            opcode,
-            pipe: site.pipe,
-            tensor: site::tensor(program.op(pc)),
-            flow: site.flow,
-            issued,
-            branches: Branches { taken, not_taken, divergent },
-            memory: std::collections::BTreeMap::new(),
-            barriers,
-            mbarriers,
-            worst: Vec::new(),
-        });
+        instruction.issued = issued;
+        instruction.branches = Branches { taken, not_taken, divergent };
+        instruction.barriers = sums.barriers.get(&pc).copied().unwrap_or_default();
+        instruction.mbarriers = sums.mbarriers.get(&pc).copied().unwrap_or_default();
+        instruction.memory.clear();
+        instruction.worst.clear();
     }
     for requests in &sums.requests {
         if let Some(instruction) = instructions.get_mut(at(requests.pc)) {
@@ -216,5 +270,4 @@ fn instructions_of(program: &Program, sites: &Sites, sums: &Sums) -> Vec<Instruc
             instruction.memory.insert((requests.space, site.op), traffic);
         }
     }
-    instructions
 }

@@ -3,8 +3,9 @@
 //! Memory is tracked in pages of 64 KiB with a bit for each sector: for loads, for loads through L1, and for stores. That
 //! takes about 1/80 of the memory that a kernel touches. At the memory limit, no further page is tracked and a flag is set.
 
+use super::pattern::{LINE, SECTOR};
 use crate::machine::at;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Lines of a page.
 const PAGE_LINES: u64 = 512;
@@ -145,6 +146,33 @@ impl Touched {
         }
     }
 
+    /// Sectors loaded, stored, and loaded or stored, of each buffer by its index. Buffers are given by their first address
+    /// and the address after them, in ascending order.
+    pub(crate) fn by_buffer(&self, buffers: &[(u64, u64)]) -> BTreeMap<usize, [u64; 3]> {
+        let mut found: BTreeMap<usize, [u64; 3]> = BTreeMap::new();
+        for page in &self.pages {
+            for (word, (loaded, stored)) in (0u64..).zip(page.loaded.iter().zip(&page.stored)) {
+                let start = page.number * PAGE_LINES * LINE + word * 64 * SECTOR;
+                let mut left = loaded | stored;
+                while left != 0 {
+                    let sector = start + u64::from(left.trailing_zeros()) * SECTOR;
+                    // The buffer that ends after the start of the sector; the sector may begin before it.
+                    let index = buffers.partition_point(|(_, end)| *end <= sector);
+                    let end = buffers.get(index).map_or(u64::MAX, |(_, end)| *end);
+                    let sectors = (end - start).div_ceil(SECTOR);
+                    let own =
+                        left & !u32::try_from(sectors).map_or(0, |n| u64::MAX.checked_shl(n).unwrap_or(0));
+                    let counts = found.entry(index).or_default();
+                    for (count, bits) in counts.iter_mut().zip([*loaded, *stored, u64::MAX]) {
+                        *count += u64::from((own & bits).count_ones());
+                    }
+                    left &= !own;
+                }
+            }
+        }
+        found
+    }
+
     /// Clears the tracker but keeps its memory.
     pub(crate) fn clear(&mut self) {
         self.pages.clear();
@@ -179,6 +207,20 @@ mod tests {
         assert_eq!((touched.touch(9, 0b0111, Touch::Load), touched.cached, touched.loaded), (3, 6, 8));
         touched.clear();
         assert_eq!(touched.touch(5, 0b0011, Touch::Load), 2);
+    }
+
+    #[test]
+    fn sectors_belong_to_buffers() {
+        let mut touched = Touched::new(1 << 20);
+        touched.touch(5, 0b1111, Touch::Load);
+        touched.touch(6, 0b1111, Touch::Both);
+        touched.touch(600, 0b0001, Touch::Store);
+        // The first buffer ends within a sector, and the next one begins in another page.
+        let buffers = [(5 * LINE, 6 * LINE + 33), (6 * LINE + 64, 7 * LINE), (590 * LINE, 700 * LINE)];
+        let found: Vec<_> = touched.by_buffer(&buffers).into_iter().collect();
+        assert_eq!(found, [(0, [6, 2, 6]), (1, [2, 2, 2]), (2, [0, 1, 1])]);
+        // What is in no buffer has an index of its own.
+        assert_eq!(touched.by_buffer(&[]).into_iter().collect::<Vec<_>>(), [(0, [8, 5, 9])]);
     }
 
     #[test]

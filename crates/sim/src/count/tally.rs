@@ -164,22 +164,23 @@ impl Sums {
         }
     }
 
-    /// Adds the sums of a block whose cached costs are already added up.
-    pub(crate) fn merge(&mut self, block: &Sums) {
+    /// Adds the sums of a block whose cached costs are already added up, as often as the number of blocks that it represents.
+    pub(crate) fn merge(&mut self, block: &Sums, weight: u64) {
+        let signed = i64::try_from(weight).unwrap_or(i64::MAX);
         for (mine, theirs) in self.edges.iter_mut().zip(&block.edges) {
-            mine.executions += theirs.executions;
-            mine.lanes += theirs.lanes;
+            mine.executions += signed * theirs.executions;
+            mine.lanes += signed * theirs.lanes;
         }
         for (mine, theirs) in self.guards.iter_mut().zip(&block.guards) {
-            mine.executions += theirs.executions;
-            mine.lanes += theirs.lanes;
-            mine.lanes_on += theirs.lanes_on;
-            mine.passed += theirs.passed;
-            mine.mixed += theirs.mixed;
+            mine.executions += weight * theirs.executions;
+            mine.lanes += weight * theirs.lanes;
+            mine.lanes_on += weight * theirs.lanes_on;
+            mine.passed += weight * theirs.passed;
+            mine.mixed += weight * theirs.mixed;
         }
         for requests in &block.requests {
             if let Some(mine) = self.requests(requests.pc, requests.space) {
-                mine.traffic.add(&requests.traffic);
+                mine.traffic.add(&requests.traffic.times(weight));
                 if let Some(sample) = &requests.worst
                     && Sample::is_worse(sample.taken, sample.ideal, mine.worst.as_deref())
                 {
@@ -188,15 +189,25 @@ impl Sums {
             }
         }
         for (pc, theirs) in &block.barriers {
-            self.barriers.entry(*pc).or_default().add(theirs);
+            self.barriers.entry(*pc).or_default().add(&theirs.times(weight));
         }
         for (pc, theirs) in &block.mbarriers {
-            self.mbarriers.entry(*pc).or_default().add(theirs);
+            self.mbarriers.entry(*pc).or_default().add(&theirs.times(weight));
         }
         for (pc, count) in &block.tables {
-            *self.tables.entry(*pc).or_default() += count;
+            *self.tables.entry(*pc).or_default() += weight * count;
         }
         self.touched.merge(&block.touched);
+    }
+
+    /// Warp instructions.
+    pub(crate) fn executions(&self) -> u64 {
+        let (mut now, mut sum) = (0i64, 0u64);
+        for edge in &self.edges {
+            now += edge.executions;
+            sum = sum.saturating_add(u64::try_from(now).unwrap_or(0));
+        }
+        sum
     }
 
     /// Resets the sums but keeps their memory.
@@ -231,7 +242,7 @@ pub(crate) struct Tally {
     narrow: Same<u32>,
     wide: Same<u64>,
     pub sums: Box<Sums>,
-    /// Atomic operations of the whole launch by word: blocks with such operations run sequentially.
+    /// Atomic operations of the launch by word: blocks with such operations run sequentially.
     heat: Arc<Mutex<Heat>>,
     lines: Lines,
     phases: [Phase; BARRIERS],

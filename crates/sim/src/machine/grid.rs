@@ -14,7 +14,7 @@ use super::spin::{Look, POLLING, Spin, Suspicion};
 use super::turns::Turns;
 use crate::memory::{Earlier, Global, Heap, Memory, Overlay, Writing};
 use crate::observe::Observer;
-use crate::program::{Program, RESERVED_SHARED, SpecialKind};
+use crate::program::{Communication, Program, RESERVED_SHARED, SpecialKind};
 use crate::schedule::{Blocks, Schedule};
 use crate::stop::{Blame, Stop, StopKind};
 use std::collections::BTreeMap;
@@ -37,6 +37,8 @@ pub struct Grid<'a> {
     pub program: &'a Program,
     /// Blocks in each direction.
     pub blocks: [u32; 3],
+    /// The blocks to run in ascending order, if not all; their stores are then discarded. They must not communicate.
+    pub selection: Option<&'a [u32]>,
     /// Blocks of a cluster in each direction.
     pub cluster: [u32; 3],
     /// Whether the launch or the kernel asks for clusters.
@@ -121,6 +123,12 @@ impl Grid<'_> {
     /// Blocks in the grid.
     pub fn block_count(&self) -> u64 {
         self.blocks.iter().map(|b| u64::from(*b)).product()
+    }
+
+    /// The number of the block at a position in the order of those to run.
+    fn block_at(&self, position: u32) -> u32 {
+        let of = |selection: &[u32]| selection.get(super::at(position)).copied();
+        self.selection.and_then(of).unwrap_or(position)
     }
 
     /// The index of a block.
@@ -263,6 +271,12 @@ pub fn run(
         let stop = Stop::general(Blame::Limit, StopKind::Limit, sentence);
         return Outcome { stop: Some(Box::new(stop)), ..Outcome::default() };
     }
+    if let Some(selection) = grid.selection {
+        let count = u32::try_from(selection.len()).unwrap_or(u32::MAX);
+        // Observers of atomics share a record whose limit is reached in block order.
+        let threads = if grid.program.communication == Communication::None { threads } else { 1 };
+        return run_in_waves(grid, memory, count, threads.max(1), listen, collect);
+    }
     if grid.cluster_size() > 1 {
         return cluster::run(grid, memory, threads, guide, count, (listen, collect));
     }
@@ -334,10 +348,11 @@ fn run_in_waves(
                 if over.load(Ordering::Relaxed) {
                     break;
                 }
-                let block = next.fetch_add(1, Ordering::Relaxed);
-                if block >= end {
+                let position = next.fetch_add(1, Ordering::Relaxed);
+                if position >= end {
                     break;
                 }
+                let block = grid.block_at(position);
                 let mut watch = listen(block);
                 let finished = run_block(grid, base, block, &mut spare, watch.as_deref_mut(), left);
                 let own = finished.instructions.saturating_add(cost);
@@ -345,7 +360,7 @@ fn run_in_waves(
                 if finished.stop.is_some() || before.saturating_add(own) > left {
                     over.store(true, Ordering::Relaxed);
                 }
-                if let Ok(mut slot) = slots[super::at(block - start)].lock() {
+                if let Ok(mut slot) = slots[super::at(position - start)].lock() {
                     *slot = Some((finished, watch));
                 }
             }
@@ -372,7 +387,9 @@ fn run_in_waves(
             used = used.saturating_add(finished.instructions).saturating_add(cost);
             outcome.output.extend(finished.output);
             outcome.dependency.merge(finished.dependency);
-            finished.overlay.merge_into(&mut heap);
+            if grid.selection.is_none() {
+                finished.overlay.merge_into(&mut heap);
+            }
             if let Some(watch) = watch {
                 collect(watch);
             }

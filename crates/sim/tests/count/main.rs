@@ -10,6 +10,7 @@ mod matrix;
 mod mbarrier;
 mod names;
 mod same;
+mod sample;
 mod shared;
 mod tensor;
 

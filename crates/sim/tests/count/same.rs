@@ -105,7 +105,7 @@ fn little_memory_is_said_and_changes_no_exact_count() {
     let case = Case::new("ld.global.u32 %r1, [%g];", 32, |t| t * 8192);
     let (mut device, launch) = case.prepare();
     let all = device.count(&launch, &CountSettings::default()).counters;
-    let little = device.count(&launch, &CountSettings { memory: 0 }).counters;
+    let little = device.count(&launch, &CountSettings { memory: 0, ..CountSettings::default() }).counters;
     assert!(little.compulsory.incomplete && !all.compulsory.incomplete);
     assert_eq!(little.compulsory.grid_loaded, 0);
     let (mut a, b) =

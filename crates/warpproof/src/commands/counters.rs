@@ -10,13 +10,13 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
 use warpproof_gate::limits::Purpose;
-use warpproof_sim::count::{CountSettings, Counters as Counts};
+use warpproof_sim::count::{CountSettings, Counters as Counts, Sampling};
 use warpproof_sim::{Device, StopKind};
 use warpproof_toolchain::Source;
 
 use super::device::{Where, listening};
-use super::flags::JsonFlag;
-use super::launch::{LaunchFlags, Memory, Plan, Prepared, stop_report};
+use super::flags::{JsonFlag, SampleFlag};
+use super::launch::{LaunchFlags, Memory, Prepared, stop_report};
 use crate::report::{Outcome, Report, first_error};
 use crate::source::{self, Ptx};
 use crate::terminal::Terminal;
@@ -34,6 +34,7 @@ use metrics::Selection;
 ///   warpproof counters kernel.cu --by-line            every executed line
 ///   warpproof counters kernel.cu --json > a.json      all counters of all lines
 ///   warpproof counters diff a.json b.json             changes, line by line
+///   warpproof counters kernel.cu --sample 64          64 blocks, scaled to the grid, with margins
 ///   warpproof counters kernel.cu --metrics 'smsp__inst_executed_pipe_*,dram__bytes_read.sum'
 ///
 /// --metrics takes Nsight Compute names and prints the same CSV as `ncu --csv --metrics NAMES
@@ -52,6 +53,8 @@ pub(crate) struct Counters {
     /// Print a table of every executed line
     #[arg(long, conflicts_with_all = ["metrics", "json"])]
     by_line: bool,
+    #[command(flatten)]
+    sample: SampleFlag,
     #[command(flatten)]
     json: JsonFlag,
     /// Print these metrics as CSV, like ncu; * matches any text, suffixes are optional
@@ -155,7 +158,8 @@ impl Counters {
             }
         };
         let mut counted = Counted::default();
-        if let Err(reports) = count(launch, &mut counted, terminal) {
+        let settings = self.sample.settings();
+        if let Err(reports) = count(launch, &settings, &mut counted, terminal) {
             counted.reports.extend(reports);
         }
         let failed = first_error(&counted.reports);
@@ -173,18 +177,36 @@ impl Counters {
                 terminal.print(table::launch(one, counted.source.as_ref(), self.by_line));
             }
         } else {
+            for sampling in counted.launches.iter().filter_map(|one| one.counters.sampled.as_ref()) {
+                terminal.report(&sampled_warning(sampling));
+            }
             terminal.print(metrics::csv(&selection, &counted));
         }
         failed.map_or(Outcome::Green, Outcome::Stopped)
     }
 }
 
-fn count(launch: &LaunchFlags, counted: &mut Counted, terminal: &Terminal) -> Result<(), Vec<Report>> {
+/// The statements about a sample, for output that has no room for them.
+fn sampled_warning(sampling: &Sampling) -> Report {
+    let mut statements = sampling.statements().into_iter();
+    let first = Report::warning(statements.next().unwrap_or_default());
+    statements.fold(first, |report, statement| report.note(statement, None))
+}
+
+fn count(
+    launch: &LaunchFlags,
+    settings: &CountSettings,
+    counted: &mut Counted,
+    terminal: &Terminal,
+) -> Result<(), Vec<Report>> {
     if let Some(trial) = launch.trial(false)? {
         counted.capability = capability(&trial.ptx.text);
         let (mut device, mut memory) = (launch.device(Purpose::Run), Memory::default());
-        for prepared in trial.prepare(&mut device, &mut memory)? {
-            count_prepared((None, prepared), &mut device, &trial.ptx, &trial.source, counted)?;
+        let all = trial.prepare(&mut device, &mut memory)?;
+        let last = all.len().saturating_sub(1);
+        for (index, prepared) in all.into_iter().enumerate() {
+            let one = One { line: None, prepared, is_last: index == last, settings };
+            count_prepared(one, &mut device, &trial.ptx, &trial.source, counted)?;
         }
         counted.source = Some(trial.source);
         return Ok(());
@@ -199,10 +221,15 @@ fn count(launch: &LaunchFlags, counted: &mut Counted, terminal: &Terminal) -> Re
     let (mut done, all) = (0, sequences.iter().map(Vec::len).sum::<usize>());
     for sequence in &sequences {
         let (mut device, mut memory) = (launch.device(Purpose::Run), Memory::default());
-        for plan in sequence {
+        for (index, plan) in sequence.iter().enumerate() {
             done += 1;
             progress.set_message(format!("counting launch {done} of {all}"));
-            let ended = count_launch(launch, plan, &ptx, &source, (&mut device, &mut memory), counted);
+            let prepared = launch.prepare(plan, &ptx, &source, &mut device, &mut memory);
+            let is_last = index + 1 == sequence.len();
+            let ended = prepared.and_then(|prepared| {
+                let one = One { line: plan.line, prepared, is_last, settings };
+                count_prepared(one, &mut device, &ptx, &source, counted)
+            });
             // If a launch cannot be counted, the others still can, except those that need its results.
             if let Err(reports) = ended {
                 counted.reports.extend(reports);
@@ -215,28 +242,30 @@ fn count(launch: &LaunchFlags, counted: &mut Counted, terminal: &Terminal) -> Re
     Ok(())
 }
 
-fn count_launch(
-    launch: &LaunchFlags,
-    plan: &Plan,
-    ptx: &Ptx,
-    source: &Source,
-    (device, memory): (&mut Device, &mut Memory),
-    counted: &mut Counted,
-) -> Result<(), Vec<Report>> {
-    let prepared = launch.prepare(plan, ptx, source, device, memory)?;
-    count_prepared((plan.line, prepared), device, ptx, source, counted)
+/// A launch to count.
+struct One<'a> {
+    line: Option<u32>,
+    prepared: Prepared,
+    /// Whether no other launch uses its results.
+    is_last: bool,
+    settings: &'a CountSettings,
 }
 
 fn count_prepared(
-    (line, prepared): (Option<u32>, Prepared),
+    One { line, prepared, is_last, settings }: One<'_>,
     device: &mut Device,
     ptx: &Ptx,
     source: &Source,
     counted: &mut Counted,
 ) -> Result<(), Vec<Report>> {
-    let done = device.count(&prepared.launch, &CountSettings::default());
+    let mut done = device.count(&prepared.launch, settings);
+    if done.counters.sampled.is_some() && done.outcome.stop.is_none() && !is_last {
+        // A sample leaves memory as it is, and the next launch needs the results of all blocks.
+        done.outcome.stop = device.run(&prepared.launch).stop;
+    }
     let stop = done.outcome.stop;
-    if stop.as_ref().is_none_or(|stop| stop.kind != StopKind::Launch) {
+    // Nothing was counted if the launch was refused.
+    if stop.as_ref().is_none_or(|stop| stop.kind != StopKind::Launch) && !done.counters.kernel.is_empty() {
         let mut counters = done.counters;
         // Name the kernel's file as the user named it, so that counts from two machines refer to the same lines.
         let mut names: Vec<(String, String)> = Vec::new();

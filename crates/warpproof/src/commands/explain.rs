@@ -8,11 +8,10 @@ use warpproof_explain::{self, ExplainError, Explanation, Request, Timeline, html
 use warpproof_gate::limits::Purpose;
 use warpproof_model::Device;
 use warpproof_sim::Device as SoftwareGpu;
-use warpproof_sim::count::CountSettings;
 use warpproof_toolchain::{AssembleError, Source, Survey, Toolchain};
 
 use super::build::assemble_failed;
-use super::flags::{Form, JsonFlag, OutputFlags, ended, model_device};
+use super::flags::{Form, JsonFlag, OutputFlags, SampleFlag, ended, model_device};
 use super::launch::{LaunchFlags, Memory, Plan, Prepared, Sequence, Trial, stop_report};
 use crate::report::{Kind, Outcome, Report};
 use crate::source::{self, Ptx};
@@ -41,6 +40,8 @@ pub(crate) struct Explain {
     /// Set the output format [default: from the file's extension, or text]
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "json")]
     format: Option<Format>,
+    #[command(flatten)]
+    sample: SampleFlag,
     #[command(flatten)]
     json: JsonFlag,
     #[command(flatten)]
@@ -118,7 +119,7 @@ impl Explain {
             let prepared = self.launch.prepare(plan, &ptx, &source, &mut device, &mut memory)?;
             (source, ptx, prepared)
         };
-        let counted = device.count(&prepared.launch, &CountSettings::default());
+        let counted = device.count(&prepared.launch, &self.sample.settings());
         if let Some(stop) = &counted.outcome.stop {
             return Err(vec![stop_report(stop, &ptx, &source)]);
         }

@@ -8,6 +8,7 @@ use clap::Args;
 use warpproof_evidence::ledger::{Ledger, LedgerError};
 use warpproof_gate::runner::{Runner, RunnerError, Settings, this_program};
 use warpproof_model::{DEVICES, Device};
+use warpproof_sim::count::{CountSettings, SampleSize};
 use warpproof_toolchain::{CompileLimits, NotFound, Options};
 
 use super::evidence::of_ledger;
@@ -49,6 +50,25 @@ impl ToolchainFlags {
         };
         let allowed = self.allow_path.clone();
         Options { explicit: self.toolchain.clone(), cuda: self.cuda, limits, allowed, ..Options::from_env() }
+    }
+}
+
+/// Whether to count a sample of the blocks.
+#[derive(Debug, Args)]
+pub(crate) struct SampleFlag {
+    /// Count N blocks of the grid, or a share such as 5%, and scale the counters
+    ///
+    /// The selection includes the first and the last block, the borders of the grid and blocks spread over the
+    /// rest; it is the same in every run. The output shows a margin of error and lists what is not known.
+    /// Not possible if blocks communicate, or for cooperative launches and clusters (exit code 3).
+    #[arg(long, value_name = "N|P%")]
+    sample: Option<SampleSize>,
+}
+
+impl SampleFlag {
+    /// The settings of the counters.
+    pub(crate) fn settings(&self) -> CountSettings {
+        CountSettings { sample: self.sample, ..CountSettings::default() }
     }
 }
 

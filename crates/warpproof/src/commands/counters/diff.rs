@@ -44,16 +44,25 @@ impl Diff {
             terminal
                 .report(&Report::warning(sentence).help("launches are compared in their order in the files"));
         }
+        let sampled = [&before, &after].map(|file| file.launches.iter().any(|one| one.sampled.is_some()));
+        if sampled[0] != sampled[1] {
+            let which = if sampled[0] { &self.before } else { &self.after };
+            let sentence =
+                format!("{} contains counters of a sample, the other file does not", which.display());
+            terminal.report(&Report::warning(sentence).help("count both with the same --sample, or without"));
+        }
+        let label = if sampled.contains(&true) { "sampled" } else { "counted" };
         let equal = all.iter().all(|one| one.changes.is_empty());
         if self.json.wanted {
             terminal.json(&json!({
                 "schema": "warpproof.counters-diff/1",
                 "equal": equal,
+                "kind": label,
                 "launches": all.iter().map(json_of).collect::<Vec<_>>(),
             }));
         } else {
             all.iter().filter(|one| !one.changes.is_empty()).for_each(|one| terminal.print(text(one)));
-            terminal.say(summary(&all));
+            terminal.say(summary(&all, label));
         }
         // As with diff(1), exit code 1 means that the files differ.
         if equal { Outcome::Green } else { Outcome::Stopped(Kind::Kernel) }
@@ -202,10 +211,10 @@ fn place(line: Option<&LineKey>) -> String {
     }
 }
 
-fn summary(all: &[Changed]) -> String {
+fn summary(all: &[Changed], label: &str) -> String {
     let changes: usize = all.iter().map(|one| one.changes.len()).sum();
     if changes == 0 {
-        return "no counter differs (counted)".to_owned();
+        return format!("no counter differs ({label})");
     }
     let mut lines = 0;
     for one in all {
@@ -217,7 +226,7 @@ fn summary(all: &[Changed]) -> String {
         let number = grouped(u64::try_from(n).unwrap_or(u64::MAX));
         format!("{number} {noun}{}", if n == 1 { "" } else { "s" })
     };
-    format!("{} of {} differ (counted)", count(changes, "counter"), count(lines, "line"))
+    format!("{} of {} differ ({label})", count(changes, "counter"), count(lines, "line"))
 }
 
 fn json_of(changed: &Changed) -> Value {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use warpproof_sim::count::{Flat, LineKey};
+use warpproof_sim::count::{Flat, LineKey, Sampling};
 
 use warpproof_toolchain::Source;
 
@@ -30,8 +30,21 @@ pub(super) struct Launch {
     complete: bool,
     kind: String,
     first_sectors_incomplete: bool,
+    /// Present if `kind` is `sampled`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) sampled: Option<Sampled>,
     counters: BTreeMap<String, u64>,
     lines: Vec<Line>,
+}
+
+/// A sample, with what a reader must know.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Sampled {
+    #[serde(flatten)]
+    sampling: Sampling,
+    /// The probability of the intervals `counter ± margin`.
+    confidence: f64,
+    statements: Vec<String>,
 }
 
 /// A line in a file.
@@ -58,6 +71,7 @@ impl Launch {
     fn of(launched: &Launched, source: Option<&Source>) -> Launch {
         let counters = &launched.counters;
         let flat = counters.flat();
+        let sampled = counters.sampled.as_ref();
         Launch {
             kernel: launched.kernel.clone(),
             symbol: launched.symbol.clone(),
@@ -66,10 +80,15 @@ impl Launch {
             block: counters.block,
             static_shared: counters.static_shared,
             dynamic_shared: counters.dynamic_shared,
-            blocks: counters.blocks,
+            blocks: sampled.map_or(counters.blocks, |sampling| sampling.blocks),
             complete: launched.complete,
-            kind: "counted".to_owned(),
+            kind: if sampled.is_some() { "sampled" } else { "counted" }.to_owned(),
             first_sectors_incomplete: counters.compulsory.incomplete,
+            sampled: sampled.map(|sampling| Sampled {
+                sampling: sampling.clone(),
+                confidence: 0.95,
+                statements: sampling.statements(),
+            }),
             counters: flat.launch,
             lines: flat
                 .lines

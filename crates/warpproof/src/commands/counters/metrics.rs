@@ -93,6 +93,11 @@ pub(super) fn csv(selection: &Selection, counted: &Counted) -> String {
     row(&mut text, COLUMNS.map(str::to_owned));
     for (id, launch) in counted.launches.iter().enumerate() {
         let counters = &launch.counters;
+        // The name of the process is the only free text of a row.
+        let process = match &counters.sampled {
+            Some(sampling) => format!("warpproof (sampled {} of {} blocks)", sampling.blocks, sampling.of),
+            None => "warpproof".to_owned(),
+        };
         let extents = |[x, y, z]: [u32; 3]| format!("({x}, {y}, {z})");
         for metric in &selection.0 {
             let value = match metric.value(counters) {
@@ -105,7 +110,7 @@ pub(super) fn csv(selection: &Selection, counted: &Counted) -> String {
                     id.to_string(),
                     // These columns are empty: there is no process, device or context.
                     "0".to_owned(),
-                    "warpproof".to_owned(),
+                    process.clone(),
                     "127.0.0.1".to_owned(),
                     symbol::signature(&launch.symbol).unwrap_or_else(|| launch.symbol.clone()),
                     "1".to_owned(),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anstyle::Style;
 use warpproof_model::grouped;
-use warpproof_sim::count::{Counters, LineKey, MemoryOp, Totals, Traffic};
+use warpproof_sim::count::{Counters, LineKey, MemoryOp, Sampling, Totals, Traffic};
 use warpproof_sim::memory::Space;
 use warpproof_toolchain::Source;
 
@@ -27,13 +27,20 @@ pub(super) fn launch(launched: &Launched, source: Option<&Source>, by_line: bool
     // Writing to a string does not fail, here and below.
     let _ = writeln!(
         text,
-        "{BOLD}{}{BOLD:#}: {} of {}; counted on the executed PTX{}",
+        "{BOLD}{}{BOLD:#}: {} of {}; {} on the executed PTX{}",
         launched.kernel,
         number(x * y * z, "block"),
         number(counters.block_threads(), "thread"),
+        match &counters.sampled {
+            Some(sampling) => format!("a sample of {} blocks counted", grouped(sampling.blocks)),
+            None => "counted".to_owned(),
+        },
         if launched.complete { "" } else { ", up to the failure" },
     );
     totals(&mut text, counters);
+    if let Some(sampling) = &counters.sampled {
+        sample(&mut text, sampling, &counters.totals);
+    }
     let lines = counters.by_line().into_iter().collect::<Vec<_>>();
     if by_line {
         all_lines(&mut text, &lines, source);
@@ -100,7 +107,14 @@ fn totals(text: &mut String, counters: &Counters) {
     }
     if counters.hottest.operations > 0 {
         let least = if counters.hottest.incomplete { "at least " } else { "" };
-        row("hottest address", format!("{least}{}", number(counters.hottest.operations, "atomic operation")));
+        let most = match &counters.sampled {
+            Some(sampling) => format!(", at most {}", grouped(sampling.hottest_at_most)),
+            None => String::new(),
+        };
+        row(
+            "hottest address",
+            format!("{least}{}{most}", number(counters.hottest.operations, "atomic operation")),
+        );
     }
     let (sectors, second) = (&counters.compulsory, counters.second_level());
     if sectors.grid_touched > 0 {
@@ -115,12 +129,18 @@ fn totals(text: &mut String, counters: &Counters) {
                 bytes(second.atomics + second.reductions)
             ),
         );
+        // Distinct bytes of a sample have a lower and an upper limit.
+        let range = |least: Option<u64>, most: u64| match least {
+            Some(least) if least < most => format!("{} to {}", bytes(least), bytes(most)),
+            _ => bytes(most),
+        };
+        let at_least = counters.sampled.as_ref().map(|sampling| sampling.at_least);
         row(
             "DRAM (estimate)",
             format!(
                 "{least}{} bytes loaded, {} stored if L2 is cold",
-                bytes(sectors.grid_loaded),
-                bytes(sectors.grid_stored)
+                range(at_least.map(|one| one.loaded), sectors.grid_loaded),
+                range(at_least.map(|one| one.stored), sectors.grid_stored)
             ),
         );
     }
@@ -135,6 +155,37 @@ fn totals(text: &mut String, counters: &Counters) {
                 per(barriers.idle, barriers.warps)
             ),
         );
+    }
+}
+
+/// The margins of the counters in the table, and what is not known.
+fn sample(text: &mut String, sampling: &Sampling, all: &Totals) {
+    let flat = all.flat();
+    let main = |name: &str| {
+        let sectors = ["global.", "generic.", "local."].iter().any(|space| name.starts_with(space));
+        name == "executions"
+            || name.starts_with("tensor.")
+            || sectors && name.ends_with(".sectors")
+            || name.starts_with("shared.") && name.ends_with(".wavefronts")
+            || name == "barrier.arrivals"
+    };
+    let shown = flat.iter().filter(|(name, _)| main(name));
+    let mut margins: Vec<(f64, &str)> =
+        shown.filter_map(|(name, value)| Some((sampling.percent(name, *value)?, name.as_str()))).collect();
+    margins.sort_by(|(a, one), (b, other)| a.total_cmp(b).then_with(|| one.cmp(other)));
+    let written = |percent: f64| match percent {
+        0.0 => "0".to_owned(),
+        ..0.1 => "< 0.1".to_owned(),
+        _ => format!("{percent:.1}"),
+    };
+    let _ = writeln!(text, "\n  margins of error (95 %)");
+    for group in margins.chunk_by(|(a, _), (b, _)| written(*a) == written(*b)) {
+        let names: Vec<&str> = group.iter().map(|(_, name)| *name).collect();
+        let percent = group.first().map_or_else(String::new, |(percent, _)| written(*percent));
+        let _ = writeln!(text, "    ± {percent:>5} %  {}", names.join(", "));
+    }
+    for statement in sampling.statements() {
+        let _ = writeln!(text, "  note: {statement}");
     }
 }
 
