@@ -85,7 +85,7 @@ impl Warp<'_, '_> {
         }
     }
 
-    fn peer_mut(&mut self, rank: u32) -> Option<&mut Cta> {
+    pub(super) fn peer_mut(&mut self, rank: u32) -> Option<&mut Cta> {
         let (own, rank) = (at(self.cta.rank), at(rank));
         match rank.cmp(&own) {
             std::cmp::Ordering::Less => self.peers.0.get_mut(rank),

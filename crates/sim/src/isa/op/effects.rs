@@ -2,7 +2,7 @@
 
 use super::{
     Atomic, Barrier, BarrierOp, Bulk, Combine, Element, Fence, Load, Mbarrier, MbarrierOp, Op, Scope,
-    Semantics, Store, Surface, Tile,
+    Semantics, Store, Surface, TensorOp, Tile,
 };
 use crate::machine::Type;
 use crate::memory::Space;
@@ -292,6 +292,15 @@ impl Op {
             Op::MultiplyWait(left) => {
                 Effects { multiplies: Multiplies::Wait(*left), ..Effects::participants(Participants::Warp) }
             }
+            Op::Tensor(TensorOp::Allocate) => Effects {
+                memory: Some(Memory::weak(MemoryKind::Store, Space::Generic, Some(4))),
+                ..Effects::participants(Participants::Warp)
+            },
+            Op::Tensor(
+                TensorOp::Free | TensorOp::Relinquish | TensorOp::Load | TensorOp::Store | TensorOp::Wait { .. },
+            ) => Effects::participants(Participants::Warp),
+            Op::Tensor(TensorOp::Copy | TensorOp::Multiply | TensorOp::Fence { .. }) => Effects::NONE,
+            Op::Tensor(TensorOp::Commit) => Effects::memory(Memory::weak(MemoryKind::Mbarrier, Space::Shared, Some(8))),
             Op::Branch => Effects::control(Control::Branch),
             Op::BranchTable => Effects::control(Control::Table),
             Op::Call(_) => Effects::control(Control::Call),
