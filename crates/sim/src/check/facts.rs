@@ -566,8 +566,9 @@ impl Reader<'_> {
             }
             // What is stored in tensor memory is not followed.
             Op::Tensor(TensorOp::Store) => Vec::new(),
-            Op::Tensor(_) => every(Use::Address),
-            Op::LoadTile(_) | Op::Texture(_) | Op::SurfaceLoad(_) | Op::ImageQuery => every(Use::Address),
+            Op::Tensor(_) | Op::LoadTile(_) | Op::Texture(_) | Op::SurfaceLoad(_) | Op::ImageQuery => {
+                every(Use::Address)
+            }
             Op::SurfaceStore(surface) | Op::SurfaceReduce(surface) => {
                 // The handle, the coordinates, and then the data.
                 let places = all.get(..all.len().saturating_sub(at(surface.vector))).unwrap_or(&[]);

@@ -33,7 +33,6 @@ pub const GAPS: &[Gap] = gaps! {
     "tcgen05" ["sp" "ws"] => "sparse and weight-stationary multiplications in tensor memory are not supported";
     "tcgen05" ["shift" "ashift" "red"] => "shifts and reductions of tensor memory are not supported";
     "tcgen05" ["cp"] => "copies to tensor memory of this shape, and those that decompress, are not supported";
-    "tcgen05" => "this form of access to tensor memory is not supported";
     "clusterlaunchcontrol" => "canceling a cluster that has not started is not supported";
     "vadd" => VIDEO; "vsub" => VIDEO; "vabsdiff" => VIDEO; "vmin" => VIDEO; "vmax" => VIDEO; "vshl" => VIDEO; "vshr" => VIDEO;
     "vmad" => VIDEO; "vset" => VIDEO;

@@ -99,7 +99,6 @@ fn shapes(text: &str, position: usize, spelling: &[&str]) -> Vec<Shape> {
         "r" if spelling.iter().any(|name| name.starts_with("16x") || *name == "32x32b") => {
             vec![words(tensor_registers(spelling))]
         }
-        "immHalfSplitoff" | "scale-input-d" => vec![Shape::Integer(0)],
         "s-desc" | "b-desc" if !spelling.contains(&"mma_async") => vec![Shape::Register(64)],
         "a-operand" => vec![Shape::Register(64), Shape::Address],
         "disable-output-lane" => vec![words(4)],
@@ -108,7 +107,7 @@ fn shapes(text: &str, position: usize, spelling: &[&str]) -> Vec<Shape> {
         "immLut" | "N" | "imm-reg-count" => vec![Shape::Integer(24)],
         // The sparsity selector.
         "f" if position == 5 => vec![Shape::Integer(0)],
-        "sp-sel" => vec![Shape::Integer(0)],
+        "sp-sel" | "immHalfSplitoff" | "scale-input-d" => vec![Shape::Integer(0)],
         "a" if spelling.contains(&"mma_async") => vec![Shape::Register(64), words(4)],
         "scale-d" => vec![Shape::Register(1), Shape::Integer(1)],
         "imm-scale-a" | "imm-scale-b" | "imm-trans-a" | "imm-trans-b" => vec![Shape::Integer(1)],

@@ -26,6 +26,7 @@ use super::{Args, Bound, Definition, Refusal, Shape, Slot, Spec, Unit};
 use crate::bind_plain;
 use crate::machine::{Flow, Row, Type, Wait, Warp, Width, at};
 use crate::memory::{Space, TENSOR_COLUMNS, TENSOR_LANES, TENSOR_UNIT};
+use crate::observe::TensorAction;
 use crate::stop::{Blame, StopKind};
 
 macro_rules! op {
@@ -252,6 +253,7 @@ fn allocate(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             w.state.subwarp.wait = Wait::Columns(columns);
             return Ok(Flow::Wait);
         };
+        w.observe_tensor(0, pc, TensorAction::Allocated((first, columns)));
         let addresses = w.addresses(args.at[0]);
         let all = std::mem::replace(&mut w.exec, 1);
         let stored = w.store_at(space, &addresses, 4, &[Row::splat(first)]);
@@ -279,6 +281,7 @@ fn free(_: &Spec<'_>) -> Result<Bound, Refusal> {
             }
             return Err(flow);
         }
+        w.observe_tensor(0, w.pc, TensorAction::Freed((first, columns)));
         Ok(Flow::Next)
     }))
 }
@@ -294,8 +297,15 @@ fn relinquish(_: &Spec<'_>) -> Result<Bound, Refusal> {
 }
 
 /// Loads and stores here are complete at once; checks decide whether the program has waited.
-fn wait(_: &Spec<'_>) -> Result<Bound, Refusal> {
-    Ok(Bound::fallible([], |w, _| Ok(if whole(w)? { Flow::Next } else { Flow::Wait })))
+fn wait(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    let stores = spec.has("wait::st");
+    Ok(Bound::fallible([], move |w, _| {
+        if !whole(w)? {
+            return Ok(Flow::Wait);
+        }
+        w.observe_tensor(0, w.pc, TensorAction::Waited { stores });
+        Ok(Flow::Next)
+    }))
 }
 
 fn fence(_: &Spec<'_>) -> Result<Bound, Refusal> {
@@ -410,6 +420,8 @@ fn load(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             return Ok(Flow::Wait);
         }
         let (lane, column) = access.start(w, args)?;
+        let columns = access.columns().map(|(first, count)| (column + first, count));
+        w.observe_tensor(0, w.pc, TensorAction::Loaded(columns));
         for (r, row) in (0..access.registers).zip(&args.all) {
             let mut values = Row([0; 32]);
             for (t, value) in (0..).zip(&mut values.0) {
@@ -441,6 +453,8 @@ fn store(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             return Ok(Flow::Wait);
         }
         let (lane, column) = access.start(w, args)?;
+        let columns = access.columns().map(|(first, count)| (column + first, count));
+        w.observe_tensor(0, w.pc, TensorAction::Stored(columns));
         for (r, row) in (0..access.registers).zip(&args.all) {
             let values = w.state.regs.w32[at(*row)];
             for (t, value) in (0..).zip(values.0) {

@@ -12,7 +12,7 @@ use super::{Access, AccessKind, Grid, LANES, Outcome, Row, Wait, Warp, at, lanes
 use crate::memory::{Fault, FaultKind, Memory, SharedMemory, Space};
 use crate::observe::{
     Arrival, AsyncCopy, BulkCopy, Detail, Exchange, Guarded, Issue, MapUse, Mbarrier, Moved, MultiplyAsync,
-    Observer, SharedAccess, Sight, Stretch,
+    Observer, SharedAccess, Sight, Stretch, TensorEvent,
 };
 use crate::schedule::Blocks;
 use crate::stop::{Blame, StopKind};
@@ -429,6 +429,9 @@ impl Observer for Observers {
     }
     fn multiply_done(&mut self, multiply: &MultiplyAsync<'_>) {
         self.own().multiply_done(multiply);
+    }
+    fn tensor(&mut self, event: &TensorEvent<'_>) {
+        self.own().tensor(event);
     }
     fn mbarrier(&mut self, mbarrier: &Mbarrier) {
         self.own().mbarrier(mbarrier);

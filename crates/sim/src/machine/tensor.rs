@@ -10,7 +10,7 @@ use super::block::BlockRun;
 use super::{AccessKind, Cta, Flow, Grid, Mbarrier, Warp, at};
 use crate::isa::tcgen05::{TensorCopy, TensorMultiply};
 use crate::memory::{Global, Space, TensorMemory};
-use crate::observe::{self, MbarrierAction, Observer};
+use crate::observe::{Observer, TensorAction, TensorEvent};
 use crate::schedule::CopyTiming;
 use crate::stop::{Blame, Stop, StopKind};
 use std::collections::VecDeque;
@@ -40,6 +40,15 @@ pub struct Work {
     pub lane: u32,
     /// What to do.
     pub action: Action,
+    /// Whether it was executed when it was issued.
+    pub executed: bool,
+}
+
+impl Work {
+    /// Work of a lane of the warp.
+    pub fn of(w: &Warp<'_, '_>, lane: usize, action: Action) -> Work {
+        Work { pc: w.pc, warp: w.state.id, lane: u32::try_from(lane).unwrap_or(0), action, executed: false }
+    }
 }
 
 /// The tensor memory of a block, and what is in flight.
@@ -76,18 +85,37 @@ impl Warp<'_, '_> {
         &mut self.cta.tensor.memory
     }
 
+    /// Reports an event of tensor memory to the observer.
+    pub fn observe_tensor(&mut self, lane: u32, pc: u32, action: TensorAction<'_>) {
+        let warp = self.state.id;
+        if let Some(watch) = self.watch.as_deref_mut() {
+            watch.tensor(&TensorEvent { warp, lane, pc, action });
+        }
+    }
+
     /// Queues work of the tensor core.
-    pub fn start_tensor(&mut self, work: Work) -> Result<(), Flow> {
+    pub fn start_tensor(&mut self, mut work: Work) -> Result<(), Flow> {
         self.cta.changed = true;
         if self.cta.tensor.queue.len() >= MOST {
             self.finish_oldest_tensor(self.cta.rank)?;
         }
-        // Early work is visible immediately, but an arrival still shows when it is complete.
+        if self.watch.is_some() {
+            let issued = match &work.action {
+                Action::Multiply(multiply) => Some((multiply.sources(), multiply.reads(), multiply.writes())),
+                Action::Copy(copy) => Some((copy.sources(), Vec::new(), copy.writes())),
+                Action::Arrive(_) => None,
+            };
+            if let Some((pieces, reads, writes)) = issued {
+                let action = TensorAction::Issued { pieces: &pieces, reads: &reads, writes };
+                self.observe_tensor(work.lane, work.pc, action);
+            } else {
+                self.observe_tensor(work.lane, work.pc, TensorAction::Committed);
+            }
+        }
+        // Early work is visible immediately, but it is complete only when its arrival shows that.
         if self.grid.schedule.copies == CopyTiming::Early {
             self.cta.execute(&work.action);
-            if !matches!(work.action, Action::Arrive(_)) {
-                return Ok(());
-            }
+            work.executed = true;
         }
         self.cta.tensor.queue.push_back(work);
         Ok(())
@@ -122,6 +150,9 @@ impl Warp<'_, '_> {
         while !self.cta.tensor.queue.is_empty() {
             self.finish_oldest_tensor(self.cta.rank)?;
         }
+        for left in self.cta.tensor.memory.allocations().to_vec() {
+            self.observe_tensor(0, left.pc, TensorAction::Left((left.first, left.columns)));
+        }
         Ok(())
     }
 
@@ -130,10 +161,28 @@ impl Warp<'_, '_> {
         self.cta.changed = true;
         let Some(cta) = self.peer_mut(rank) else { return Ok(()) };
         let Some(work) = cta.tensor.queue.pop_front() else { return Ok(()) };
-        cta.execute(&work.action);
+        if !work.executed {
+            cta.execute(&work.action);
+        }
         match work.action {
             Action::Arrive(barrier) => self.arrive_tensor(rank, &work, barrier),
-            Action::Multiply(_) | Action::Copy(_) => Ok(()),
+            Action::Multiply(_) | Action::Copy(_) => {
+                self.observe_work(rank, &work, TensorAction::Completed);
+                Ok(())
+            }
+        }
+    }
+
+    /// Reports an event of work of a block of the cluster to the observer of that block.
+    fn observe_work(&mut self, rank: u32, work: &Work, action: TensorAction<'_>) {
+        let (own, cluster) = (self.cta.rank, self.grid.cluster_size() > 1);
+        let Some(watch) = self.watch.as_deref_mut() else { return };
+        if cluster {
+            watch.enter(rank);
+        }
+        watch.tensor(&TensorEvent { warp: work.warp, lane: work.lane, pc: work.pc, action });
+        if cluster {
+            watch.enter(own);
         }
     }
 
@@ -157,25 +206,9 @@ impl Warp<'_, '_> {
         })?;
         self.write_lane(Space::Shared, lane, barrier, 8, u128::from(word))
             .map_err(|fault| self.fault(lane, fault, AccessKind::Atomic, 8))?;
-        let (own, cluster) = (self.cta.rank, self.grid.cluster_size() > 1);
         let (target, address) = self.locate_shared(barrier);
-        if let Some(watch) = self.watch.as_deref_mut() {
-            if cluster {
-                watch.enter(rank);
-            }
-            watch.mbarrier(&observe::Mbarrier {
-                warp: work.warp,
-                lane: work.lane,
-                pc: work.pc,
-                rank: target,
-                address: u32::try_from(address).unwrap_or(u32::MAX),
-                action: MbarrierAction::Arrive,
-                completes,
-            });
-            if cluster {
-                watch.enter(own);
-            }
-        }
+        let address = u32::try_from(address).unwrap_or(u32::MAX);
+        self.observe_work(rank, work, TensorAction::Arrived { rank: target, address, completes });
         self.pc = running;
         Ok(())
     }

@@ -40,8 +40,7 @@ pub(super) fn bind(spec: &Spec<'_>) -> Result<Bound, Refusal> {
                 vec![barrier]
             };
             for barrier in targets {
-                let (pc, warp) = (w.pc, w.state.id);
-                w.start_tensor(Work { pc, warp, lane: number, action: Action::Arrive(barrier) })?;
+                w.start_tensor(Work::of(w, lane, Action::Arrive(barrier)))?;
             }
         }
         Ok(Flow::Next)

@@ -51,9 +51,15 @@ pub struct TensorCopy {
 }
 
 impl TensorCopy {
-    /// The addresses of the pieces in shared memory.
-    fn sources(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.rows).flat_map(move |row| (0..self.pieces).map(move |piece| self.from.by_row(row, piece)))
+    /// The pieces of 16 bytes of shared memory that it reads.
+    pub(crate) fn sources(&self) -> Vec<u32> {
+        let rows = 0..self.rows;
+        rows.flat_map(|row| (0..self.pieces).map(move |piece| self.from.by_row(row, piece))).collect()
+    }
+
+    /// The columns that it writes: the first, and how many.
+    pub(crate) fn writes(&self) -> (u32, u32) {
+        (self.column, 4 * self.pieces)
     }
 
     /// Copies.
@@ -122,14 +128,8 @@ pub(super) fn bind(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             }
             let copy = TensorCopy { from: descriptor(w, codes.0[lane])?, column, rows, pieces, spread };
             check_columns(w, "tcgen05.cp", column, 4 * pieces)?;
-            check_pieces(w, "tcgen05.cp", copy.sources())?;
-            let (pc, warp) = (w.pc, w.state.id);
-            w.start_tensor(Work {
-                pc,
-                warp,
-                lane: u32::try_from(lane).unwrap_or(0),
-                action: Action::Copy(copy),
-            })?;
+            check_pieces(w, "tcgen05.cp", copy.sources().into_iter())?;
+            w.start_tensor(Work::of(w, lane, Action::Copy(copy)))?;
         }
         Ok(Flow::Next)
     }))

@@ -49,6 +49,14 @@ struct Scales {
     byte: u32,
 }
 
+impl Scales {
+    /// The scales of row or column `i` for the outputs in the lanes around `lane`.
+    fn get(self, memory: &TensorMemory, lane: u32, i: u32) -> [u8; 4] {
+        let cell = memory.cell(32 * (lane / 32) + i % 32, self.column + i / 32);
+        cell.checked_shr(8 * self.byte).unwrap_or(0).to_le_bytes()
+    }
+}
+
 /// A multiplication in flight.
 #[derive(Clone, Debug)]
 pub struct TensorMultiply {
@@ -320,7 +328,9 @@ fn pieces(from: &Descriptor, width: Width, transposed: bool, rows: u32) -> Vec<u
 }
 
 fn negate(line: &mut Line, width: Width) {
-    line.iter_mut().for_each(|code| *code ^= width.sign());
+    for code in line {
+        *code ^= width.sign();
+    }
 }
 
 impl TensorMultiply {
@@ -329,10 +339,35 @@ impl TensorMultiply {
         self.lane + if self.format.m == 64 { 32 * (row / 16) + row % 16 } else { row }
     }
 
-    /// The scales of row or column `i` for the outputs in the lanes from `lane`.
-    fn scales_of(&self, memory: &TensorMemory, scales: Scales, lane: u32, i: u32) -> [u8; 4] {
-        let cell = memory.cell(32 * (lane / 32) + i % 32, scales.column + i / 32);
-        cell.checked_shr(8 * scales.byte).unwrap_or(0).to_le_bytes()
+    /// The pieces of 16 bytes of shared memory that it reads.
+    pub(crate) fn sources(&self) -> Vec<u32> {
+        let Format { m, n, widths, transposed, .. } = self.format;
+        let mut all = pieces(&self.b, widths.1, transposed.1, n);
+        if let Source::Shared(from) = self.a {
+            all.extend(pieces(&from, widths.0, transposed.0, m));
+        }
+        all
+    }
+
+    /// The columns that it reads besides those of D: the first, and how many.
+    pub(crate) fn reads(&self) -> Vec<(u32, u32)> {
+        let mut all = Vec::new();
+        if let Source::Tensor(column) = self.a {
+            all.push((column, 8));
+        }
+        if self.format.kind.scales() > 0 {
+            all.push((self.scales.0.column, self.format.m.div_ceil(32)));
+            all.push((self.scales.1.column, self.format.n.div_ceil(32)));
+        }
+        if self.accumulate {
+            all.push(self.writes());
+        }
+        all
+    }
+
+    /// The columns of D: the first, and how many.
+    pub(crate) fn writes(&self) -> (u32, u32) {
+        (self.column, self.format.n)
     }
 
     /// Multiplies.
@@ -366,14 +401,14 @@ impl TensorMultiply {
             }
             if scaled {
                 for (row, scales) in (first..).zip(&mut piece.a_scales) {
-                    *scales = self.scales_of(memory, self.scales.0, self.lane_of(first), row);
+                    *scales = self.scales.0.get(memory, self.lane_of(first), row);
                 }
             }
             for (group, lines) in (0..).step_by(COLUMNS).zip(b.chunks_exact(COLUMNS)) {
                 piece.b.copy_from_slice(lines);
                 if scaled {
                     for (column, scales) in (group..).zip(&mut piece.b_scales) {
-                        *scales = self.scales_of(memory, self.scales.1, self.lane_of(first), column);
+                        *scales = self.scales.1.get(memory, self.lane_of(first), column);
                     }
                 }
                 self.finish(memory, &piece, first, group);
@@ -448,7 +483,7 @@ fn operands(spec: &Spec<'_>, named: Named) -> Result<(Operands, Vec<Slot>), Refu
 }
 
 impl Operands {
-    fn read(&self, w: &mut Warp<'_, '_>, args: &Args, lane: usize) -> Result<TensorMultiply, Flow> {
+    fn read(self, w: &mut Warp<'_, '_>, args: &Args, lane: usize) -> Result<TensorMultiply, Flow> {
         let address = |w: &Warp<'_, '_>, place: usize| {
             split(u32::try_from(w.addresses(args.at[place]).0[lane] & 0xffff_ffff).unwrap_or(0))
         };
@@ -519,9 +554,7 @@ impl Operands {
         Bound::fallible(slots, move |w, args: &Args| {
             for lane in lanes_of(w.exec) {
                 let multiply = Box::new(self.read(w, args, lane)?);
-                let (pc, warp) = (w.pc, w.state.id);
-                let action = Action::Multiply(multiply);
-                w.start_tensor(Work { pc, warp, lane: u32::try_from(lane).unwrap_or(0), action })?;
+                w.start_tensor(Work::of(w, lane, Action::Multiply(multiply)))?;
             }
             Ok(Flow::Next)
         })
