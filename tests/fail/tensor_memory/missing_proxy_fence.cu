@@ -18,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(128) product(const unsigned short *
     for (unsigned i = threadIdx.x; i < 128 * 16; i += 128)
         tile_a[place(128, i / 16, i % 16)] = a[i]; //~ proxy
     for (unsigned i = threadIdx.x; i < 16 * 16; i += 128)
-        tile_b[place(16, i / 16, i % 16)] = b[i];
+        tile_b[place(16, i / 16, i % 16)] = b[i]; //~ proxy
     FENCE_BEFORE();
     __syncthreads();
     FENCE_AFTER();

@@ -29,6 +29,7 @@ extern "C" __global__ void __launch_bounds__(128) product(const unsigned short *
         COMMIT(&done);
     }
     __syncwarp();
+    __syncthreads();
     tile_a[threadIdx.x] = 0; //~ async-multiply
     WAIT(&done, 0);
     FENCE_AFTER();

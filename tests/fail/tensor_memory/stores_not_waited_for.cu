@@ -25,7 +25,7 @@ extern "C" __global__ void __launch_bounds__(128) product(const unsigned short *
     FENCE_AFTER();
     unsigned memory = base, own = memory + (warp * 32 << 16);
     TENSOR_STORE_8(own, 0.f); //~ tensor-memory
-    TENSOR_STORE_8(own + 8, 0.f);
+    TENSOR_STORE_8(own + 8, 0.f); //~ tensor-memory
     FENCE_BEFORE();
     __syncthreads();
     FENCE_AFTER();

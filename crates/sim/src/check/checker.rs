@@ -678,7 +678,7 @@ impl Observer for Checker {
                 );
             }
             TensorAction::Committed => {
-                race.shared.with(|cluster| cluster.tensor_committed(order, *rank, event))
+                race.shared.with(|cluster| cluster.tensor_committed(order, *rank, event));
             }
             TensorAction::Completed => race.shared.with(|cluster| cluster.tensor_completed(*rank, event)),
             TensorAction::Arrived { .. } => {

@@ -69,6 +69,8 @@ const RULES: &[Rule] = &[
     (&["wmma"], &["s8"], (6, 3, 72)),
     (&["wmma"], &["u8"], (6, 3, 72)),
     (&["wmma"], &["s32"], (6, 3, 72)),
+    (&["tcgen05"], &["block16"], (8, 8, 100)),
+    (&["tcgen05"], &["block32"], (8, 8, 100)),
 ];
 
 /// Opcodes that only architecture-specific targets support.

@@ -10,12 +10,13 @@
     reason = "small numbers chosen by the test"
 )]
 
+use crate::harness::launch;
 use crate::tcgen05::{drain, fill, kernel, run};
 use crate::vectors::{Case, cases_of, committed, full};
 use std::path::Path;
 use warpproof_sim::num::Rounding;
 use warpproof_sim::num::convert::cvt_f16_f32;
-use warpproof_sim::{Blame, StopKind};
+use warpproof_sim::{Blame, Buffer, Device, StopKind};
 
 /// Bytes of the operands in shared memory: A, B, scales of A, scales of B.
 const TILE: usize = 40960;
@@ -570,4 +571,28 @@ fn errors_of_descriptors_stop() {
     let commit = "@%in tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%y];";
     let stop = kind(&format!("{head} mov.u32 %y, slot; add.u32 %y, %y, 8; {commit} bar.sync 0;"));
     assert_eq!(stop.kind, StopKind::Mbarrier, "{stop}");
+}
+
+/// A commit of one block arrives at the mbarriers of both blocks of a cluster.
+#[test]
+fn a_commit_arrives_in_two_blocks() {
+    let body = "setp.eq.u32 %in, %t, 0; @%in mbarrier.init.shared::cta.b64 [slot+8], 1; fence.mbarrier_init.release.cluster;
+        barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+        mov.u32 %x, %cluster_ctarank; setp.eq.u32 %go, %x, 1; and.pred %in, %in, %go; mov.u32 %y, slot; add.u32 %y, %y, 8;
+        { .reg .b16 %mask; mov.b16 %mask, 3;
+        @%in tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%y], %mask; }
+        WAIT: mbarrier.try_wait.parity.shared::cta.b64 %go, [slot+8], 0; @!%go bra WAIT;
+        barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; add.u32 %x, %x, 5;
+        mul.wide.u32 %q, %x, 4; ld.param.u64 %p, [out]; add.u64 %p, %p, %q; st.global.u32 [%p], %x;";
+    let source = kernel(8, 8, body).replace(
+        "k(.param .u64 in, .param .u64 out) {",
+        "k(.param .u64 in, .param .u64 out) .explicitcluster .reqnctapercluster 2, 1, 1 {",
+    );
+    let mut device = Device::new().with_threads(1);
+    let input: Buffer<u32> = device.upload(&[0; 1024]).unwrap();
+    let out: Buffer<u32> = device.alloc(1024).unwrap();
+    let launched =
+        device.load(&source).unwrap().kernel("k").unwrap().launch().grid(2).block(128).arg(input).arg(out);
+    assert!(launch(&mut device, &launched).stop.is_none());
+    assert_eq!(device.read(&out).unwrap()[5..8], [5, 6, 0]);
 }
