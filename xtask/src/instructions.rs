@@ -54,6 +54,7 @@ const TITLES: &[(&str, &str)] = &[
     ("sparse", "Sparse matrix multiplication"),
     ("wmma", "Matrix multiplication (wmma)"),
     ("wgmma", "Asynchronous matrix multiplication (wgmma)"),
+    ("tcgen05", "Tensor memory (tcgen05)"),
     ("lanes", "Between the lanes of a warp"),
     ("sync", "Barriers and fences"),
     ("control", "Control flow and miscellaneous"),

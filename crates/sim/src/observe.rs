@@ -175,6 +175,62 @@ pub struct MultiplyAsync<'a> {
     pub pieces: &'a [u32],
 }
 
+/// What happens to the tensor memory of a block. Columns are the first, and how many.
+#[derive(Clone, Copy, Debug)]
+pub enum TensorAction<'a> {
+    /// A warp has allocated columns.
+    Allocated((u32, u32)),
+    /// A warp has freed columns.
+    Freed((u32, u32)),
+    /// A warp loads columns to registers.
+    Loaded([(u32, u32); 2]),
+    /// A warp stores registers to columns.
+    Stored([(u32, u32); 2]),
+    /// A warp has waited for its loads, or for its stores.
+    Waited {
+        /// For its stores.
+        stores: bool,
+    },
+    /// A thread issues a copy or a multiplication.
+    Issued {
+        /// Addresses in shared memory of the 16-byte pieces that it reads.
+        pieces: &'a [u32],
+        /// The columns that it reads.
+        reads: &'a [(u32, u32)],
+        /// The columns that it writes.
+        writes: (u32, u32),
+    },
+    /// The oldest copy or multiplication of the thread is complete.
+    Completed,
+    /// A thread executes `tcgen05.commit`.
+    Committed,
+    /// The oldest `tcgen05.commit` of the thread arrives at the mbarrier at this address in the block with this rank, and whether that
+    /// ended the phase.
+    Arrived {
+        /// The rank.
+        rank: u32,
+        /// The address.
+        address: u32,
+        /// Whether the phase ended.
+        completes: bool,
+    },
+    /// The block ends without having freed columns.
+    Left((u32, u32)),
+}
+
+/// An event of tensor memory, and the thread that caused it.
+#[derive(Clone, Copy, Debug)]
+pub struct TensorEvent<'a> {
+    /// The warp's number in the block.
+    pub warp: u32,
+    /// The lane; 0 for what a warp does together.
+    pub lane: u32,
+    /// The instruction; the allocation for columns that were not freed.
+    pub pc: u32,
+    /// What happens.
+    pub action: TensorAction<'a>,
+}
+
 /// The mbarrier operation of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -435,6 +491,8 @@ pub trait Observer: Any + Send {
     fn multiply_issued(&mut self, _multiply: &MultiplyAsync<'_>) {}
     /// When it is complete: its operands are read, and its accumulators written.
     fn multiply_done(&mut self, _multiply: &MultiplyAsync<'_>) {}
+    /// When something happens to tensor memory.
+    fn tensor(&mut self, _event: &TensorEvent<'_>) {}
     /// When a lane uses an mbarrier.
     fn mbarrier(&mut self, _mbarrier: &Mbarrier) {}
     /// When a call passes a value.

@@ -205,7 +205,7 @@ fn of_class(class: &str) -> Option<&'static Documented> {
         "deadlock" => &DEADLOCK_OTHER,
         "unwritten" => &UNUSED,
         "provenance" | "modified-input" | "order" | "machine-dependent" | "async-multiply" | "proxy"
-        | "tensor-map" => &NOTHING,
+        | "tensor-map" | "tensor-memory" => &NOTHING,
         "trap" => &EXCEPTION,
         _ => return None,
     })

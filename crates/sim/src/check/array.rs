@@ -226,6 +226,7 @@ fn computes(op: &Op) -> bool {
         | Op::MultiplyFence
         | Op::MultiplyCommit
         | Op::MultiplyWait(_)
+        | Op::Tensor(_)
         | Op::Branch
         | Op::BranchTable
         | Op::Call(_)

@@ -19,7 +19,7 @@ use super::site::Scope;
 use super::{Class, Severity};
 use crate::machine::{AccessKind, at};
 use crate::memory::Space;
-use crate::observe::{BulkCopy, MultiplyAsync};
+use crate::observe::{BulkCopy, MultiplyAsync, TensorAction, TensorEvent};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Which agent makes a copy: copies that complete together have one.
@@ -31,6 +31,8 @@ enum Key {
     Thread(u32, u32),
     /// The tensor core, for a warp.
     Multiply(u32),
+    /// The tensor core, for a thread that uses tensor memory.
+    Tensor(u32),
 }
 
 /// The agents of a cluster, and when they started what they do.
@@ -41,6 +43,19 @@ pub(crate) struct Agents {
     issued: BTreeMap<(u32, u32, u64), u32>,
     /// By rank and warp: when its multiplications in flight were issued, oldest first.
     multiplies: BTreeMap<(u32, u32), VecDeque<u32>>,
+    /// By rank and thread: its work on tensor memory.
+    tensor: BTreeMap<(u32, u32), TensorWork>,
+}
+
+/// The work of a thread on tensor memory.
+#[derive(Debug, Default)]
+struct TensorWork {
+    /// When what is in flight was issued, oldest first.
+    flights: VecDeque<u32>,
+    /// The same for the last that is complete.
+    last: u32,
+    /// What the thread had seen when it executed each `tcgen05.commit` that has not arrived.
+    commits: VecDeque<Clock>,
 }
 
 /// The most agents that are distinguished.
@@ -186,6 +201,67 @@ impl Cluster {
         let clock = Clock::of_agent(self.agents.number(rank, Key::Multiply(warp)), time);
         for member in warp / 4 * 4..warp / 4 * 4 + 4 {
             order.acquire_warp(member, &clock);
+        }
+    }
+
+    /// A thread issues a copy to tensor memory or a multiplication: from now on the tensor core reads its operands. Returns the agent
+    /// and its time.
+    pub(crate) fn tensor_issued(
+        &mut self,
+        context: &Context,
+        order: &mut Order,
+        raw_findings: &mut RawFindings,
+        (block, rank, copies): (u32, u32, &Copies),
+        event: &TensorEvent<'_>,
+    ) -> (u32, u32) {
+        let thread = event.warp * 32 + event.lane;
+        let agent = self.agents.number(rank, Key::Tensor(thread));
+        let stamp = stamp(order, Who::new(event.warp, at(event.lane)), event.pc, None);
+        if let (Some(window), TensorAction::Issued { pieces, .. }) =
+            (self.windows.get_mut(at(rank)), event.action)
+        {
+            for piece in pieces {
+                let bytes = (*piece, 16);
+                window.bulk(
+                    context,
+                    order,
+                    raw_findings,
+                    copies,
+                    (block, agent),
+                    stamp,
+                    bytes,
+                    AccessKind::Read,
+                );
+            }
+        }
+        let time = order.advance();
+        self.agents.tensor.entry((rank, thread)).or_default().flights.push_back(time);
+        (agent, time)
+    }
+
+    /// The oldest work of a thread on tensor memory is complete.
+    pub(crate) fn tensor_completed(&mut self, rank: u32, event: &TensorEvent<'_>) {
+        let work = self.agents.tensor.entry((rank, event.warp * 32 + event.lane)).or_default();
+        work.last = work.flights.pop_front().unwrap_or(work.last);
+    }
+
+    /// A thread executes `tcgen05.commit`: what it has seen is released with the work before it.
+    pub(crate) fn tensor_committed(&mut self, order: &mut Order, rank: u32, event: &TensorEvent<'_>) {
+        let clock = order.release(Who::new(event.warp, at(event.lane)));
+        let work = self.agents.tensor.entry((rank, event.warp * 32 + event.lane)).or_default();
+        work.commits.push_back(clock);
+    }
+
+    /// A `tcgen05.commit` of a thread arrives at an mbarrier, which releases what is complete to the threads that wait for it.
+    pub(crate) fn tensor_arrived(&mut self, rank: u32, event: &TensorEvent<'_>) {
+        let TensorAction::Arrived { rank: target, address, completes } = event.action else { return };
+        let thread = event.warp * 32 + event.lane;
+        let agent = self.agents.number(rank, Key::Tensor(thread));
+        let work = self.agents.tensor.entry((rank, thread)).or_default();
+        let mut clock = work.commits.pop_front().unwrap_or_default();
+        clock.join(&Clock::of_agent(agent, work.last));
+        if let Some(window) = self.windows.get_mut(at(target)) {
+            window.bulk_signaled(address, &clock, completes);
         }
     }
 

@@ -21,6 +21,7 @@ use super::raw::RawFindings;
 use super::settings::Check;
 use super::site::Kind;
 use super::taint::Taint;
+use super::tensor::TensorUse;
 use super::tensor_map::Maps;
 use super::touched;
 use crate::isa::Op;
@@ -29,7 +30,7 @@ use crate::machine::{Access, AccessKind, CLUSTER_BARRIER, Row, at, lanes_of, use
 use crate::memory::Space;
 use crate::observe::{
     Arrival, AsyncCopy, BulkCopy, BundleReads, Exchange, Issue, MapUse, Mbarrier, Moved, MultiplyAsync,
-    Observer, SharedAccess, Sight,
+    Observer, SharedAccess, Sight, TensorAction, TensorEvent,
 };
 use std::sync::{Arc, Mutex};
 
@@ -65,6 +66,8 @@ struct Races {
     multiplies: Option<Multiplies>,
     /// The async proxy, if the kernel uses it.
     proxy: Option<Proxy>,
+    /// Tensor memory, if the kernel uses it.
+    tensor: Option<TensorUse>,
     /// Tensor maps that the block has changed.
     maps: Maps,
     /// The stores to global memory of the bulk instruction that is being executed: their sources and rows.
@@ -103,6 +106,7 @@ impl Checker {
             multiplies: (multiplies && !muted).then(Multiplies::default),
             proxy: ((multiplies || context.bulk) && !muted)
                 .then(|| Proxy::new(context.shared, context.block_threads())),
+            tensor: if muted { None } else { TensorUse::of(&context) },
             maps: Maps::default(),
             stored: Vec::new(),
         });
@@ -275,7 +279,9 @@ impl Checker {
         self.provenance.is_none()
             && self.lanes.as_ref().is_none_or(|lanes| lanes.is_calm(warp))
             && self.barrier.as_ref().is_none_or(|barrier| barrier.is_calm(warp))
-            && self.race.as_ref().is_none_or(|race| race.multiplies.is_none())
+            && self.race.as_ref().is_none_or(|race| {
+                race.multiplies.is_none() && race.tensor.as_ref().is_none_or(|tensor| tensor.is_calm(warp))
+            })
     }
 
     /// Passes an instruction to the checks that follow values.
@@ -320,6 +326,9 @@ impl Observer for Checker {
             race.stored.clear();
             if let Some(multiplies) = &mut race.multiplies {
                 multiplies.issue(&self.context, self.block, self.raw_findings.races(), issue);
+            }
+            if let Some(tensor) = &mut race.tensor {
+                tensor.issue(&self.context, self.block, self.raw_findings.races(), issue);
             }
             if let (Some(proxy), Op::Fence(Fence::Proxy { shared: true })) =
                 (&mut race.proxy, self.context.program.op(issue.pc))
@@ -673,6 +682,39 @@ impl Observer for Checker {
             multiplies.done(multiply);
         }
         race.shared.with(|cluster| cluster.multiply_done(&mut self.order, self.rank, multiply.warp));
+    }
+
+    fn tensor(&mut self, event: &TensorEvent<'_>) {
+        let Checker { context, block, rank, order, raw_findings, race: Some(race), .. } = self else {
+            return;
+        };
+        let findings = raw_findings.races();
+        let mut agent = None;
+        match event.action {
+            TensorAction::Issued { pieces, .. } => {
+                if let Some(proxy) = &race.proxy {
+                    proxy.read(context, *block, findings, event.pc, (pieces, 16));
+                }
+                let place = (*block, *rank, &race.copies);
+                agent = Some(
+                    race.shared.with(|cluster| cluster.tensor_issued(context, order, findings, place, event)),
+                );
+            }
+            TensorAction::Committed => {
+                race.shared.with(|cluster| cluster.tensor_committed(order, *rank, event));
+            }
+            TensorAction::Completed => race.shared.with(|cluster| cluster.tensor_completed(*rank, event)),
+            TensorAction::Arrived { .. } => {
+                race.shared.with(|cluster| cluster.tensor_arrived(*rank, event));
+                if let Some(proxy) = &mut race.proxy {
+                    proxy.synchronized();
+                }
+            }
+            _ => {}
+        }
+        if let Some(tensor) = &mut race.tensor {
+            tensor.event(context, order, *block, findings, event, agent);
+        }
     }
 
     fn mbarrier(&mut self, mbarrier: &Mbarrier) {

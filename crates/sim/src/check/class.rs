@@ -21,6 +21,8 @@ pub enum Class {
     Mbarrier,
     /// A tensor map that is invalid, not one, changed without a fence, or used for another copy than it describes.
     TensorMap,
+    /// Tensor memory used before an asynchronous access to it is complete, before it was written, or never freed.
+    TensorMemory,
     /// An out-of-bounds access: to unallocated memory, or to memory of another array.
     Bounds,
     /// An address that is not a multiple of the access size.
@@ -49,7 +51,7 @@ pub enum Class {
 
 impl Class {
     /// Every class, in the order of the book.
-    pub const ALL: [Class; 19] = [
+    pub const ALL: [Class; 20] = [
         Class::SharedRace,
         Class::GlobalRace,
         Class::AsyncCopy,
@@ -57,6 +59,7 @@ impl Class {
         Class::Proxy,
         Class::Mbarrier,
         Class::TensorMap,
+        Class::TensorMemory,
         Class::Bounds,
         Class::Alignment,
         Class::Uninitialized,
@@ -81,6 +84,7 @@ impl Class {
             Class::Proxy => "proxy",
             Class::Mbarrier => "mbarrier",
             Class::TensorMap => "tensor-map",
+            Class::TensorMemory => "tensor-memory",
             Class::Bounds => "bounds",
             Class::Alignment => "alignment",
             Class::Uninitialized => "uninitialized",
@@ -158,6 +162,12 @@ impl Class {
                 "A copy needs a map that cuTensorMapEncodeTiled or cuTensorMapEncodeIm2col made, at an address that is a multiple of \
              64, with as many dimensions as the copy has coordinates. A map that tensormap.replace changed may be used after \
              fence.proxy.tensormap::generic, a release by the thread that changed it and an acquire by the thread that uses it.",
+            ),
+            Class::TensorMemory => (
+                "Tensor memory is used before an access to it is complete, or is never freed.",
+                "A copy or a multiplication is complete for a thread that has waited for an mbarrier at which a later tcgen05.commit \
+             arrived; a load or a store after tcgen05.wait. Between threads a synchronization is needed, with a tcgen05.fence before \
+             and after it. A block must free what it has allocated.",
             ),
             Class::Bounds => (
                 "An access to unallocated memory or to another array.",

@@ -47,7 +47,7 @@ pub(crate) struct Context {
     pub threads: [u32; 3],
     /// Blocks of a cluster in each direction.
     pub cluster: [u32; 3],
-    /// Whether the kernel has bulk copies.
+    /// Whether the kernel has bulk copies, or work of the tensor core that reads shared memory.
     pub bulk: bool,
     /// Bytes of shared memory per block.
     pub shared: u32,

@@ -5,7 +5,7 @@ use super::assigned::assigned_first;
 use super::fragment::Shape;
 use crate::isa::op::{
     self, ArithmeticKind, Bits, Bulk, ByteMatrix, Combine, Compare, Comparison, Convert, Element, Memory,
-    MemoryKind, Move, MoveShape, Part,
+    MemoryKind, Move, MoveShape, Part, TensorOp,
 };
 use crate::isa::{Callee, Op};
 use crate::machine::{Registers, Type, Width, at};
@@ -431,6 +431,7 @@ impl Reader<'_> {
             | Op::SurfaceStore(_)
             | Op::SurfaceReduce(_)
             | Op::MultiplyAsync(_)
+            | Op::Tensor(_)
             | Op::Parameter
             | Op::Refused => Rule::Fresh,
             Op::Vote { sync: false, .. } => Rule::VoteHere,
@@ -563,7 +564,11 @@ impl Reader<'_> {
                 let read = self.reads.iter().filter(|row| !updated.contains(row));
                 read.map(|row| (numbered(row), Use::Matrix, u32::MAX)).collect()
             }
-            Op::LoadTile(_) | Op::Texture(_) | Op::SurfaceLoad(_) | Op::ImageQuery => every(Use::Address),
+            // What is stored in tensor memory is not followed.
+            Op::Tensor(TensorOp::Store) => Vec::new(),
+            Op::Tensor(_) | Op::LoadTile(_) | Op::Texture(_) | Op::SurfaceLoad(_) | Op::ImageQuery => {
+                every(Use::Address)
+            }
             Op::SurfaceStore(surface) | Op::SurfaceReduce(surface) => {
                 // The handle, the coordinates, and then the data.
                 let places = all.get(..all.len().saturating_sub(at(surface.vector))).unwrap_or(&[]);

@@ -40,6 +40,7 @@ mod shadow;
 mod shape;
 mod site;
 mod taint;
+mod tensor;
 mod tensor_map;
 mod touched;
 mod undefined;
@@ -177,7 +178,11 @@ impl Device {
         let clustered = cluster.iter().product::<u32>() > 1;
         let mut sites = Sites::of(&launch.program());
         // Blocks of a cluster are ordered by more than the barriers of a block.
-        let bulk = launch.program().metas.iter().any(|meta| matches!(meta.op, crate::isa::Op::Bulk(_)));
+        let bulk = launch
+            .program()
+            .metas
+            .iter()
+            .any(|meta| matches!(meta.op, crate::isa::Op::Bulk(_) | crate::isa::Op::Tensor(_)));
         sites.barriers_only &= !clustered && !bulk;
         let sinks = flow.as_ref().map_or_else(Sinks::default, |flow| Sinks::of(&launch.program(), flow));
         let meeting_points = lanes::meeting_points(&launch.program());

@@ -131,11 +131,23 @@ impl Multiplies {
 /// A thread or a copy writes an operand of a multiplication, and is not ordered after a wait of the warp that multiplies.
 pub(crate) fn overwritten(context: &Context, race: &Race, conflict: &Conflict, address: u32) -> Raw {
     let name = context.shared_name(address).map_or(String::new(), |name| format!(" in `{name}`"));
+    let (opcode, help) = match context.program.op(conflict.other.pc) {
+        Op::Tensor(_) => (
+            "tcgen05",
+            "wait for an mbarrier at which a tcgen05.commit arrives that the same thread executes after it, then synchronize with \
+             what writes",
+        ),
+        _ => (
+            "wgmma",
+            "execute wgmma.wait_group, then synchronize with what writes: a barrier, or an mbarrier at which the warps \
+             arrive after the wait",
+        ),
+    };
     Raw {
         class: Class::AsyncMultiply,
         severity: Severity::Error,
         sentence: format!(
-            "an operand of wgmma{name} is overwritten, and the writer is not ordered after a wait for the multiplication"
+            "an operand of {opcode}{name} is overwritten, and the writer is not ordered after a wait for the multiplication"
         ),
         spots: vec![
             Spot {
@@ -143,14 +155,17 @@ pub(crate) fn overwritten(context: &Context, race: &Race, conflict: &Conflict, a
                 pc: race.access.pc,
                 thread: Some((race.block, u32::from(race.access.who.0))),
             },
-            Spot { label: "read by the tensor core from this wgmma on".to_owned(), pc: conflict.other.pc, thread: None },
+            Spot {
+                label: format!("read by the tensor core from this {opcode} on"),
+                pc: conflict.other.pc,
+                thread: None,
+            },
         ],
-        notes: vec![format!("the bytes from shared address {address:#x}, for warp {}", conflict.other.who.warp())],
-        help: Some(
-            "execute wgmma.wait_group, then synchronize with what writes: a barrier, or an mbarrier at which the warps \
-             arrive after the wait"
-                .to_owned(),
-        ),
+        notes: vec![format!(
+            "the bytes from shared address {address:#x}, for warp {}",
+            conflict.other.who.warp()
+        )],
+        help: Some(help.to_owned()),
         count: 1,
     }
 }

@@ -443,7 +443,7 @@ impl SharedRace {
         // An asynchronous agent is named by the thread that it acts for.
         let conflict = &Conflict { block: context.issuer(conflict.block, race.block), ..*conflict };
         let kinds = [context.sites.get(race.access.pc).kind, context.sites.get(conflict.other.pc).kind];
-        let multiplies = |pc: u32| matches!(context.program.op(pc), Op::MultiplyAsync(_));
+        let multiplies = |pc: u32| matches!(context.program.op(pc), Op::MultiplyAsync(_) | Op::Tensor(_));
         let class = if kinds.contains(&Kind::Mbarrier) {
             Class::Mbarrier
         } else if race.wrote && multiplies(conflict.other.pc) {

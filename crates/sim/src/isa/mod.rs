@@ -13,6 +13,7 @@ mod compare;
 mod control;
 mod convert;
 mod copy;
+mod descriptor;
 mod extended;
 mod float;
 mod form;
@@ -34,6 +35,7 @@ mod spelling;
 mod stack;
 mod surface;
 mod sync;
+pub(crate) mod tcgen05;
 mod tensor;
 mod texture;
 pub(crate) mod tile;
@@ -125,7 +127,7 @@ pub struct Args {
     /// All operand rows.
     pub all: Box<[u32]>,
     /// The address operands, in order.
-    pub at: [AddressArg; 3],
+    pub at: [AddressArg; 4],
     /// How many there are.
     pub addresses: usize,
     /// The code index of a label operand.
@@ -419,6 +421,7 @@ const FAMILIES: &[(&str, &[Definition])] = &[
     ("wmma", wmma::DEFINITIONS),
     ("wgmma", wgmma::DEFINITIONS),
     ("wgmma", wgmma::sparse::DEFINITIONS),
+    ("tcgen05", tcgen05::DEFINITIONS),
     ("lanes", lanes::DEFINITIONS),
     ("sync", sync::DEFINITIONS),
     ("control", control::DEFINITIONS),

@@ -69,10 +69,12 @@ const RULES: &[Rule] = &[
     (&["wmma"], &["s8"], (6, 3, 72)),
     (&["wmma"], &["u8"], (6, 3, 72)),
     (&["wmma"], &["s32"], (6, 3, 72)),
+    (&["tcgen05"], &["block16"], (8, 8, 100)),
+    (&["tcgen05"], &["block32"], (8, 8, 100)),
 ];
 
 /// Opcodes that only architecture-specific targets support.
-const SPECIFIC: &[&str] = &["setmaxnreg", "wgmma"];
+const SPECIFIC: &[&str] = &["setmaxnreg", "tcgen05", "wgmma"];
 
 /// Spellings that only architecture-specific targets support: an opcode with all these modifiers.
 const SPECIFIC_FORMS: &[(&str, &[&str])] = &[
@@ -91,7 +93,7 @@ const SPECIFIC_FORMS: &[(&str, &[&str])] = &[
 ];
 
 /// Spellings that later architectures do not have, from the second number on.
-const UNTIL: &[(&str, &[&str], u32)] = &[("wgmma", &[], 91), ("redux", &["f32"], 110)];
+const UNTIL: &[(&str, &[&str], u32)] = &[("wgmma", &[], 91), ("tcgen05", &[], 120), ("redux", &["f32"], 110)];
 
 /// The module requirements of an instruction with this form index and these modifiers.
 pub fn needs(entry: usize, modifiers: &Modifiers<'_>) -> Needs {

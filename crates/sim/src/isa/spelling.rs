@@ -96,11 +96,18 @@ fn shapes(text: &str, position: usize, spelling: &[&str]) -> Vec<Shape> {
         _ if text.contains("[|") => vec![plain, pair()],
         "src-size | ignore-src" => vec![Shape::Register(32), Shape::Register(1)],
         _ if text.contains('|') => vec![pair()],
+        "r" if spelling.iter().any(|name| name.starts_with("16x") || *name == "32x32b") => {
+            vec![words(tensor_registers(spelling))]
+        }
+        "s-desc" | "b-desc" if !spelling.contains(&"mma_async") => vec![Shape::Register(64)],
+        "a-operand" => vec![Shape::Register(64), Shape::Address],
+        "disable-output-lane" => vec![words(4)],
+        "enable-input-d" => vec![Shape::Register(1)],
         "tgt" | "tlist" => vec![Shape::Other],
         "immLut" | "N" | "imm-reg-count" => vec![Shape::Integer(24)],
         // The sparsity selector.
         "f" if position == 5 => vec![Shape::Integer(0)],
-        "sp-sel" => vec![Shape::Integer(0)],
+        "sp-sel" | "immHalfSplitoff" | "scale-input-d" => vec![Shape::Integer(0)],
         "a" if spelling.contains(&"mma_async") => vec![Shape::Register(64), words(4)],
         "scale-d" => vec![Shape::Register(1), Shape::Integer(1)],
         "imm-scale-a" | "imm-scale-b" | "imm-trans-a" | "imm-trans-b" => vec![Shape::Integer(1)],
@@ -112,6 +119,17 @@ fn shapes(text: &str, position: usize, spelling: &[&str]) -> Vec<Shape> {
         // Any source may be an immediate instead.
         _ => vec![plain],
     }
+}
+
+/// Registers of a load from tensor memory or a store to it.
+fn tensor_registers(spelling: &[&str]) -> usize {
+    let each = |name: &&str| match *name {
+        "16x128b" => 2,
+        "16x256b" => 4,
+        _ => 1,
+    };
+    let number = |name: &&str| name.strip_prefix('x')?.parse::<usize>().ok();
+    spelling.iter().find_map(number).unwrap_or(1) * spelling.iter().map(each).max().unwrap_or(1)
 }
 
 /// Coordinates of a tensor.

@@ -51,6 +51,8 @@ pub struct Cta {
     pub(super) warpgroups: Vec<super::Warpgroup>,
     /// The addresses of the bundle that is being executed.
     pub(super) places: [super::Place; BASES],
+    /// Tensor memory, and what is in flight there.
+    pub tensor: super::Tensor,
 }
 
 /// How a launch, or a block of it, has used `griddepcontrol`.
@@ -424,6 +426,7 @@ impl BlockRun {
                 bulk: Vec::new(),
                 warpgroups: vec![super::Warpgroup::default(); at(count.div_ceil(4))],
                 places: [super::Place::default(); BASES],
+                tensor: super::Tensor::default(),
             });
         }
         let mut warps = spare.warps;
@@ -503,7 +506,11 @@ impl BlockRun {
 
     /// Bytes of host memory it holds while it runs.
     pub(super) fn holds(&self, grid: &Grid<'_>) -> u64 {
-        let shared: u64 = self.ctas.iter().map(|cta| u64::from(cta.shared.size())).sum();
+        let shared: u64 = self
+            .ctas
+            .iter()
+            .map(|cta| u64::from(cta.shared.size()).saturating_add(cta.tensor.memory.bytes()))
+            .sum();
         let blocks = u64::try_from(self.ctas.len()).unwrap_or(u64::MAX);
         self.held.1.saturating_add(shared).saturating_add(grid.register_bytes().saturating_mul(blocks))
     }
@@ -687,34 +694,6 @@ impl BlockRun {
     /// How often any of the barriers has completed.
     fn completions(&self) -> u64 {
         self.ctas.iter().map(|cta| cta.completions).sum()
-    }
-
-    /// Whether mbarriers track bulk copies in flight.
-    pub(super) fn tracks(&self) -> bool {
-        self.ctas.iter().flat_map(|cta| &cta.bulk).any(|bulk| bulk.copy.barrier.is_some())
-    }
-
-    /// Completes the copies of all warps that mbarriers track; returns the reason if that ends the launch.
-    pub(super) fn complete_tracked<'a>(
-        &mut self,
-        grid: &'a Grid<'a>,
-        global: &mut Global<'_>,
-        mut watch: Option<&mut (dyn Observer + 'static)>,
-    ) -> Option<Box<Stop>> {
-        let bulk = self.tracks();
-        for (i, state) in
-            self.warps.iter_mut().enumerate().filter(|(i, state)| *i == 0 && bulk || state.arrivals > 0)
-        {
-            let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
-            let mut warp = Warp::new(state, &mut self.ctas, grid, &mut *global, watch, true);
-            if i == 0 && bulk && warp.complete_bulk(|copy| copy.barrier.is_some()).is_err() {
-                return warp.stop;
-            }
-            if warp.complete_tracked().is_err() {
-                return warp.stop;
-            }
-        }
-        None
     }
 }
 

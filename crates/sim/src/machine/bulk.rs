@@ -180,15 +180,20 @@ impl Warp<'_, '_> {
         address: u64,
         necessary: impl Fn(&Mbarrier) -> bool,
     ) -> Result<(), Flow> {
-        if self.bulk().is_empty() || self.check(Space::Shared, address, 8, false).is_err() {
+        let idle = self.bulk().is_empty() && !self.is_tensor_busy();
+        if idle || self.check(Space::Shared, address, 8, false).is_err() {
             return Ok(());
         }
-        let word = self.read_lane(Space::Shared, lane, address, 8).unwrap_or(0);
-        if !Mbarrier::unpack(word as u64).is_ok_and(|barrier| necessary(&barrier)) {
-            return Ok(());
-        }
+        let lacks = |w: &Self| {
+            let word = w.read_lane(Space::Shared, lane, address, 8).unwrap_or(0);
+            Mbarrier::unpack(word as u64).is_ok_and(|barrier| necessary(&barrier))
+        };
         let barrier = self.in_cluster(address);
-        self.complete_bulk(|copy| copy.barrier == Some(barrier))
+        if lacks(self) {
+            self.complete_bulk(|copy| copy.barrier == Some(barrier))?;
+        }
+        while lacks(self) && self.finish_commit(barrier)? {}
+        Ok(())
     }
 
     /// Reads the sources of the copies for which `which` is true; what is written to the sources later has no effect.
@@ -438,6 +443,7 @@ impl Warp<'_, '_> {
                 .filter(|copy| copy.rank == rank && copy.barrier.is_none())
                 .for_each(|copy| watch.bulk_left(copy));
         }
-        self.complete_bulk(|copy| copy.rank == rank || own(copy.from) || own(copy.to))
+        self.complete_bulk(|copy| copy.rank == rank || own(copy.from) || own(copy.to))?;
+        self.leave_tensor()
     }
 }

@@ -12,7 +12,7 @@ use super::{Access, AccessKind, Grid, LANES, Outcome, Row, Wait, Warp, at, lanes
 use crate::memory::{Fault, FaultKind, Memory, SharedMemory, Space};
 use crate::observe::{
     Arrival, AsyncCopy, BulkCopy, BundleReads, Detail, Exchange, Guarded, Issue, MapUse, Mbarrier, Moved,
-    MultiplyAsync, Observer, SharedAccess, Sight, Stretch,
+    MultiplyAsync, Observer, SharedAccess, Sight, Stretch, TensorEvent,
 };
 use crate::schedule::Blocks;
 use crate::stop::{Blame, StopKind};
@@ -85,7 +85,7 @@ impl Warp<'_, '_> {
         }
     }
 
-    fn peer_mut(&mut self, rank: u32) -> Option<&mut Cta> {
+    pub(super) fn peer_mut(&mut self, rank: u32) -> Option<&mut Cta> {
         let (own, rank) = (at(self.cta.rank), at(rank));
         match rank.cmp(&own) {
             std::cmp::Ordering::Less => self.peers.0.get_mut(rank),
@@ -432,6 +432,9 @@ impl Observer for Observers {
     }
     fn multiply_done(&mut self, multiply: &MultiplyAsync<'_>) {
         self.own().multiply_done(multiply);
+    }
+    fn tensor(&mut self, event: &TensorEvent<'_>) {
+        self.own().tensor(event);
     }
     fn mbarrier(&mut self, mbarrier: &Mbarrier) {
         self.own().mbarrier(mbarrier);

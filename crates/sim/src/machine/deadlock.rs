@@ -172,6 +172,7 @@ impl BlockRun {
                     "{who} for {count} registers per thread; the warps of the block have {used} of its {all}"
                 )
             }
+            Wait::Columns(count) => format!("{who} for {count} columns of tensor memory"),
             Wait::Warpgroup { .. } => format!("{who} for the other warps of the warpgroup"),
             Wait::None => who,
         }
@@ -258,6 +259,7 @@ fn reason(warp: &WarpState, subwarp: &Subwarp) -> String {
         }
         Wait::Grids => "for the grids that this one depends on".to_owned(),
         Wait::Registers(count) => format!("for {count} registers per thread"),
+        Wait::Columns(count) => format!("for {count} columns of tensor memory"),
         Wait::Warpgroup { .. } => "for the other warps of the warpgroup".to_owned(),
         Wait::None => "for nothing".to_owned(),
     }

@@ -20,6 +20,7 @@ mod registers;
 mod residency;
 mod spin;
 mod subwarp;
+mod tensor;
 mod texture;
 mod turns;
 mod used;
@@ -59,6 +60,8 @@ pub use multiply::{Multiplies, PendingMultiply, Warpgroup};
 pub use registers::{LANES, Lane, Registers, Row, Scalar, at};
 #[doc(hidden)]
 pub use subwarp::{Frame, Subwarp, Wait};
+#[doc(hidden)]
+pub use tensor::{Action, Tensor, Work};
 #[doc(hidden)]
 pub use texture::{Detail, Fetch, FetchKind, Geometry};
 #[doc(hidden)]

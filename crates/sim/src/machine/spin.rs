@@ -436,6 +436,7 @@ impl Effect {
             | Op::MultiplyAsync(_)
             | Op::MultiplyCommit
             | Op::MultiplyWait(_)
+            | Op::Tensor(_)
             | Op::Exit
             | Op::Trap
             | Op::SetRegisters

@@ -80,6 +80,8 @@ pub enum Wait {
     Grids,
     /// For other warps of the block to release registers: `setmaxnreg` asks for this number per thread.
     Registers(u32),
+    /// For other warps of the block to free this number of columns of tensor memory.
+    Columns(u32),
     /// For the other warps of its warpgroup, at a `wgmma.wait_group`.
     Warpgroup {
         /// How many such waits its warp has executed.

@@ -483,6 +483,7 @@ impl Warp<'_, '_> {
             Wait::Barrier { id: CLUSTER_BARRIER, phase } => self.cluster_barrier().phase != phase,
             Wait::Barrier { id, phase } => self.cta.barriers[super::at(id)].phase != phase,
             Wait::Registers(count) => self.has_registers(count),
+            Wait::Columns(count) => self.cta.tensor.memory.has_room(count),
             Wait::Warpgroup { count, executed } => self.cta.warpgroup(self.state.id).reached(count, executed),
         }
     }

@@ -11,6 +11,7 @@ mod image;
 mod local;
 mod overlay;
 mod shared;
+mod tensor;
 
 pub use concurrent::{ConcurrentHeap, Memory, Reading, Writing};
 pub use earlier::{Dependence, Earlier};
@@ -21,6 +22,7 @@ pub use image::{
 pub use local::LocalMemory;
 pub use overlay::{Global, Operation, Overlay};
 pub use shared::{MAX_SHARED, SharedMemory};
+pub use tensor::{TENSOR_COLUMNS, TENSOR_LANES, TENSOR_UNIT, TensorAllocation, TensorMemory};
 
 /// A state space that instructions address. Exhaustive on purpose: counters and cost models decide on each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

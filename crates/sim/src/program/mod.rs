@@ -242,6 +242,7 @@ impl Program {
             | Op::MultiplyFence
             | Op::MultiplyCommit
             | Op::MultiplyWait(_)
+            | Op::Tensor(_)
             | Op::Branch
             | Op::BranchTable
             | Op::Call(_)

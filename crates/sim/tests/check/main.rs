@@ -16,6 +16,7 @@ mod output;
 mod scaled;
 mod shared_race;
 mod taint;
+mod tensor;
 mod texture;
 
 use warpproof_sim::check::{BufferRole, Check, Checked, Class, Role, Settings};

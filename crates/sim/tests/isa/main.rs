@@ -29,6 +29,8 @@ mod sparse;
 mod stack;
 mod surface;
 mod sync;
+mod tcgen05;
+mod tcgen05_mma;
 mod tensor;
 mod texture;
 mod vectors;

@@ -75,7 +75,7 @@ impl Device {
             more = search.turn();
         }
         self.memory().restore(&runs.after);
-        let agent = |op: &Op| matches!(op, Op::Bulk(_) | Op::MultiplyAsync(_));
+        let agent = |op: &Op| matches!(op, Op::Bulk(_) | Op::MultiplyAsync(_) | Op::Tensor(_));
         let asynchronous = launch.program().metas.iter().any(|meta| agent(&meta.op));
         let complete = !more && !search.cut && !runs.limited() && !asynchronous;
         Explored {

@@ -3,7 +3,7 @@
 
 use crate::isa::Op;
 use crate::isa::op::{
-    AND, ArithmeticKind, Bits, Convert, Element, Move, MoveShape, Multiply, Part, Sparsity,
+    AND, ArithmeticKind, Bits, Convert, Element, Move, MoveShape, Multiply, Part, Sparsity, TensorOp,
 };
 use crate::machine::{Type, Width, at};
 use crate::memory::Space;
@@ -245,7 +245,8 @@ fn tainted(program: &Program) -> BTreeSet<Row> {
                 | Op::LoadMatrix(_)
                 | Op::LoadTile(_)
                 | Op::Multiply(_)
-                | Op::MultiplyAsync(_) => true,
+                | Op::MultiplyAsync(_)
+                | Op::Tensor(TensorOp::Load) => true,
                 _ => false,
             };
             if loads || meta.reads.iter().any(|row| rows.contains(row)) {

@@ -2,7 +2,7 @@
 
 use super::{
     Atomic, Barrier, BarrierOp, Bulk, Combine, Element, Fence, Load, Mbarrier, MbarrierOp, Op, Scope,
-    Semantics, Store, Surface, Tile,
+    Semantics, Store, Surface, TensorOp, Tile,
 };
 use crate::machine::Type;
 use crate::memory::Space;
@@ -208,6 +208,8 @@ impl Op {
             | Op::Parameter
             | Op::ImageQuery
             | Op::Refused
+            // Asynchronous work on tensor memory, and its order.
+            | Op::Tensor(TensorOp::Copy | TensorOp::Multiply | TensorOp::Fence { .. })
             // The state of a phase is in a register.
             | Op::Mbarrier(Mbarrier { action: MbarrierOp::PendingCount, .. }) => Effects::NONE,
             Op::Load(load) => Effects::memory(load.memory()),
@@ -285,13 +287,22 @@ impl Op {
                 memory: Some(Memory::weak(MemoryKind::StoreTile, *space, None)),
                 ..Effects::participants(Participants::Warp)
             },
-            Op::TransposeMatrix | Op::Multiply(_) => Effects::participants(Participants::Warp),
+            Op::TransposeMatrix
+            | Op::Multiply(_)
+            | Op::Tensor(
+                TensorOp::Free | TensorOp::Relinquish | TensorOp::Load | TensorOp::Store | TensorOp::Wait { .. },
+            ) => Effects::participants(Participants::Warp),
             Op::MultiplyAsync(_) => Effects { multiplies: Multiplies::Start, ..Effects::participants(Participants::Warp) },
             Op::MultiplyFence => Effects { multiplies: Multiplies::Fence, ..Effects::participants(Participants::Warp) },
             Op::MultiplyCommit => Effects { multiplies: Multiplies::Commit, ..Effects::participants(Participants::Warp) },
             Op::MultiplyWait(left) => {
                 Effects { multiplies: Multiplies::Wait(*left), ..Effects::participants(Participants::Warp) }
             }
+            Op::Tensor(TensorOp::Allocate) => Effects {
+                memory: Some(Memory::weak(MemoryKind::Store, Space::Generic, Some(4))),
+                ..Effects::participants(Participants::Warp)
+            },
+            Op::Tensor(TensorOp::Commit) => Effects::memory(Memory::weak(MemoryKind::Mbarrier, Space::Shared, Some(8))),
             Op::Branch => Effects::control(Control::Branch),
             Op::BranchTable => Effects::control(Control::Table),
             Op::Call(_) => Effects::control(Control::Call),

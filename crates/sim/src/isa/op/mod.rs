@@ -138,6 +138,8 @@ pub enum Op {
     MultiplyCommit,
     /// `wgmma.wait_group`, with the number of groups that may stay in flight.
     MultiplyWait(u32),
+    /// `tcgen05`.
+    Tensor(TensorOp),
     /// `bra`.
     Branch,
     /// `brx.idx`.
@@ -489,6 +491,37 @@ pub struct Surface {
 pub struct CopyAsync {
     /// How it uses the caches.
     pub cache: CacheOperator,
+}
+
+/// `tcgen05`: tensor memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TensorOp {
+    /// Allocates columns, and writes their address to shared memory.
+    Allocate,
+    /// Frees columns.
+    Free,
+    /// The block allocates no more.
+    Relinquish,
+    /// Loads from tensor memory to registers.
+    Load,
+    /// Stores registers to tensor memory.
+    Store,
+    /// Waits for the loads of the warp, or for its stores.
+    Wait {
+        /// For stores.
+        stores: bool,
+    },
+    /// Copies from shared to tensor memory.
+    Copy,
+    /// Multiplies.
+    Multiply,
+    /// Arrives at an mbarrier when the copies and multiplications before it are complete.
+    Commit,
+    /// Orders accesses to tensor memory before or after a synchronization of threads.
+    Fence {
+        /// After it.
+        after: bool,
+    },
 }
 
 /// `mbarrier`.

@@ -5,7 +5,7 @@ use super::{
     ByteShape, CacheOperator, Combine, Compare, Comparison, Convert, CopyAsync, Counter, Element, Fence,
     Load, Logic, MatrixTile, Mbarrier, MbarrierOp, Move, MoveShape, Multiply, MultiplyAsync, NOT, OR, Op,
     Part, Property, ScaleType, Scope, Semantics, Shuffle, ShuffleMode, Sparsity, StackOp, Store, Surface,
-    Texture, Tile, VoteMode, XOR,
+    TensorOp, Texture, Tile, VoteMode, XOR,
 };
 use crate::isa::memory::space_of;
 use crate::isa::{Shape, Spec};
@@ -124,6 +124,7 @@ impl Op {
             "wgmma" if read.has("commit_group") => Op::MultiplyCommit,
             "wgmma" if read.has("wait_group") => Op::MultiplyWait(u32::try_from(spec.integer(0)?).ok()?),
             "wgmma" => Op::MultiplyAsync(read.multiply_async()?),
+            "tcgen05" => Op::Tensor(read.tensor()?),
             "bra" => Op::Branch,
             "brx" => Op::BranchTable,
             "ret" => Op::Return,
@@ -287,6 +288,26 @@ impl Read<'_> {
             Bulk::Wait { left: u32::try_from(self.spec.integer(0)?).ok()?, read: self.has("read") }
         } else {
             Bulk::Copy
+        })
+    }
+
+    fn tensor(&self) -> Option<TensorOp> {
+        self.first(|name| {
+            Some(match name {
+                "alloc" => TensorOp::Allocate,
+                "dealloc" => TensorOp::Free,
+                "relinquish_alloc_permit" => TensorOp::Relinquish,
+                "ld" => TensorOp::Load,
+                "st" => TensorOp::Store,
+                "wait::ld" => TensorOp::Wait { stores: false },
+                "wait::st" => TensorOp::Wait { stores: true },
+                "cp" => TensorOp::Copy,
+                "mma" => TensorOp::Multiply,
+                "commit" => TensorOp::Commit,
+                "fence::before_thread_sync" => TensorOp::Fence { after: false },
+                "fence::after_thread_sync" => TensorOp::Fence { after: true },
+                _ => return None,
+            })
         })
     }
 

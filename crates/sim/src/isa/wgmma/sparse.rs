@@ -10,8 +10,9 @@
 //! A swizzle of 32 bytes is not supported for a B that is stored by row: its rows of 64 bytes are longer than the pattern,
 //! and the manual does not define where they continue.
 
+use super::super::descriptor::Descriptor;
 use super::super::mma::sparse::{Granularity, Metadata};
-use super::{Descriptor, Form, accumulator, member, rows};
+use super::{Form, accumulator, member, rows};
 use crate::bind;
 use crate::isa::mma::{fp8_format, int_elements};
 use crate::isa::tile::{Code, gather_a, gather_c, scatter_c};

@@ -16,6 +16,7 @@ mod integer;
 pub mod rule;
 pub mod scaled;
 mod sparse;
+pub mod tensor;
 mod vector;
 
 pub use integer::{BitOp, IntElement, bits, f64, integer};

@@ -1,0 +1,501 @@
+//! `tcgen05`: tensor memory, its allocation, and loads and stores by warps. Copies are in `copy.rs`, multiplications in
+//! `multiply.rs`; when these act: `machine/tensor.rs`.
+//!
+//! A warp accesses the 32 lanes whose number divided by 32 is its own number modulo 4. Thread t holds these cells in register r, by
+//! the shape of the access; `.xN` repeats the shape along the columns:
+//!
+//! ```text
+//!  shape      registers  lane                      column
+//!  32x32b         N      t                         r
+//!  16x64b         N      t / 4 + 8 (t mod 2)       2 r + t / 2 mod 2
+//!  16x128b       2 N     t / 4 + 8 (r mod 2)       4 (r / 2) + t mod 4
+//!  16x256b       4 N     t / 4 + 8 (r / 2 mod 2)   8 (r / 4) + 2 (t mod 4) + r mod 2
+//!  16x32bx2       N      t mod 16                  r, and immHalfSplitoff more for the upper 16 threads
+//! ```
+//!
+//! With `.pack::16b` and `.unpack::16b` a register holds the lower halves of two columns, so that columns count twice.
+
+mod commit;
+mod copy;
+mod multiply;
+
+pub(crate) use copy::TensorCopy;
+pub(crate) use multiply::TensorMultiply;
+
+use super::{Args, Bound, Definition, Refusal, Shape, Slot, Spec, Unit};
+use crate::bind_plain;
+use crate::machine::{Flow, Row, Type, Wait, Warp, Width, at};
+use crate::memory::{Space, TENSOR_COLUMNS, TENSOR_LANES, TENSOR_UNIT};
+use crate::observe::TensorAction;
+use crate::stop::{Blame, StopKind};
+
+macro_rules! op {
+    ($form:expr, $section:literal, $unit:ident, $bind:expr) => {
+        Definition {
+            form: $form,
+            manual: concat!("tcgen05-instructions-tcgen05-", $section),
+            unit: Unit::$unit,
+            since: (8, 6, 100),
+            bind: bind_plain!($bind),
+        }
+    };
+}
+
+/// The boxes of loads and stores, which differ in the largest number of repetitions.
+macro_rules! access {
+    (ld $shapes:literal $numbers:literal) => {
+        op!(
+            concat!(
+                "tcgen05.ld.sync.aligned.shape.num{.pack::16b}.b32 r, [taddr]; .shape = ",
+                $shapes,
+                "; .num = ",
+                $numbers
+            ),
+            "ld",
+            Lsu,
+            load
+        )
+    };
+    (st $shapes:literal $numbers:literal) => {
+        op!(
+            concat!(
+                "tcgen05.st.sync.aligned.shape.num{.unpack::16b}.b32 [taddr], r; .shape = ",
+                $shapes,
+                "; .num = ",
+                $numbers
+            ),
+            "st",
+            Lsu,
+            store
+        )
+    };
+}
+
+pub(super) const DEFINITIONS: &[Definition] = &[
+    op!(
+        "tcgen05.alloc.cta_group::1.sync.aligned{.shared::cta}.b32 [dst], nCols",
+        "alloc-dealloc-relinquish-alloc-permit",
+        Lsu,
+        allocate
+    ),
+    op!(
+        "tcgen05.dealloc.cta_group::1.sync.aligned.b32 taddr, nCols",
+        "alloc-dealloc-relinquish-alloc-permit",
+        Lsu,
+        free
+    ),
+    op!(
+        "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned",
+        "alloc-dealloc-relinquish-alloc-permit",
+        Lsu,
+        relinquish
+    ),
+    access!(ld ".32x32b .16x64b" ".x1 .x2 .x4 .x8 .x16 .x32 .x64 .x128"),
+    access!(ld ".16x128b" ".x1 .x2 .x4 .x8 .x16 .x32 .x64"),
+    access!(ld ".16x256b" ".x1 .x2 .x4 .x8 .x16 .x32"),
+    op!(
+        "tcgen05.ld.sync.aligned.16x32bx2.num{.pack::16b}.b32 r, [taddr], immHalfSplitoff; .num = .x1 .x2 .x4 .x8 .x16 .x32 .x64 .x128",
+        "ld",
+        Lsu,
+        load
+    ),
+    access!(st ".32x32b .16x64b" ".x1 .x2 .x4 .x8 .x16 .x32 .x64 .x128"),
+    access!(st ".16x128b" ".x1 .x2 .x4 .x8 .x16 .x32 .x64"),
+    access!(st ".16x256b" ".x1 .x2 .x4 .x8 .x16 .x32"),
+    op!(
+        "tcgen05.st.sync.aligned.16x32bx2.num{.unpack::16b}.b32 [taddr], immHalfSplitoff, r; .num = .x1 .x2 .x4 .x8 .x16 .x32 .x64 .x128",
+        "st",
+        Lsu,
+        store
+    ),
+    op!("tcgen05.wait::ld.sync.aligned", "wait", Control, wait),
+    op!("tcgen05.wait::st.sync.aligned", "wait", Control, wait),
+    op!("tcgen05.fence::before_thread_sync", "fence", Control, fence),
+    op!("tcgen05.fence::after_thread_sync", "fence", Control, fence),
+    op!(
+        "tcgen05.cp.cta_group::1.shape [taddr], s-desc; .shape = .128x256b .128x128b",
+        "cp",
+        Tensor,
+        copy::bind
+    ),
+    op!(
+        "tcgen05.cp.cta_group::1.64x128b.multicast [taddr], s-desc; .multicast = .warpx2::02_13 .warpx2::01_23",
+        "cp",
+        Tensor,
+        copy::bind
+    ),
+    op!("tcgen05.cp.cta_group::1.32x128b.warpx4 [taddr], s-desc", "cp", Tensor, copy::bind),
+    op!(
+        "tcgen05.mma.cta_group::1.kind{.collector_usage} [d-tmem], a-operand, b-desc, idesc{, disable-output-lane}, enable-input-d{, scale-input-d}; .kind = .kind::f16 .kind::tf32; .collector_usage = .collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard",
+        "mma",
+        Tensor,
+        multiply::plain
+    ),
+    op!(
+        "tcgen05.mma.cta_group::1.kind{.collector_usage} [d-tmem], a-operand, b-desc, idesc{, disable-output-lane}, enable-input-d; .kind = .kind::f8f6f4 .kind::i8; .collector_usage = .collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard",
+        "mma",
+        Tensor,
+        multiply::plain
+    ),
+    op!(
+        "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale{.vec}{.collector_usage} [d-tmem], a-operand, b-desc, idesc, [scale-A-tmem], [scale-B-tmem], enable-input-d; .vec = .scale_vec::1X .block32; .collector_usage = .collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard",
+        "mma",
+        Tensor,
+        multiply::scaled
+    ),
+    op!(
+        "tcgen05.mma.cta_group::1.kind::mxf4.block_scale{.vec}{.collector_usage} [d-tmem], a-operand, b-desc, idesc, [scale-A-tmem], [scale-B-tmem], enable-input-d; .vec = .scale_vec::2X .block32; .collector_usage = .collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard",
+        "mma",
+        Tensor,
+        multiply::scaled
+    ),
+    op!(
+        "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.vec{.collector_usage} [d-tmem], a-operand, b-desc, idesc, [scale-A-tmem], [scale-B-tmem], enable-input-d; .vec = .scale_vec::2X .scale_vec::4X .block32 .block16; .collector_usage = .collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard",
+        "mma",
+        Tensor,
+        multiply::scaled
+    ),
+    op!(
+        "tcgen05.commit.cta_group::1.mbarrier::arrive::one{.shared::cluster}.b64 [mbar]",
+        "commit",
+        Tensor,
+        commit::bind
+    ),
+    op!(
+        "tcgen05.commit.cta_group::1.mbarrier::arrive::one{.shared::cluster}.multicast::cluster.b64 [mbar], ctaMask",
+        "commit",
+        Tensor,
+        commit::bind
+    ),
+];
+
+/// The lane and the column of an address.
+fn split(address: u32) -> (u32, u32) {
+    (address >> 16, address & 0xffff)
+}
+
+/// Waits for all lanes of the warp; stops if some have exited.
+fn whole(w: &mut Warp<'_, '_>) -> Result<bool, Flow> {
+    if !w.gather_warp() {
+        return Ok(false);
+    }
+    if w.exec == u32::MAX {
+        return Ok(true);
+    }
+    let lanes = w.exec.count_ones();
+    let sentence = format!(
+        "tcgen05 is executed by {lanes} of 32 lanes of a warp; all threads of the warp must execute it"
+    );
+    Err(w.halt(Blame::Kernel, StopKind::Lanes, sentence))
+}
+
+/// The value that all lanes have.
+fn uniform(w: &mut Warp<'_, '_>, row: &Row<u64>, what: &str) -> Result<u32, Flow> {
+    let first = row.0[0];
+    if row.0.iter().all(|value| *value == first) {
+        return Ok(u32::try_from(first & 0xffff_ffff).unwrap_or(0));
+    }
+    let sentence = format!("lanes of a warp execute tcgen05 with different {what}");
+    Err(w.halt(Blame::Kernel, StopKind::Lanes, sentence))
+}
+
+fn invalid(w: &mut Warp<'_, '_>, sentence: String) -> Flow {
+    w.halt(Blame::Kernel, StopKind::Malformed, sentence)
+}
+
+/// Stops unless the block has allocated these columns.
+fn check_columns(w: &mut Warp<'_, '_>, what: &str, first: u32, count: u32) -> Result<(), Flow> {
+    let Some(column) = w.cta.tensor.memory.unallocated(first, count) else { return Ok(()) };
+    let owned: Vec<String> = w
+        .cta
+        .tensor
+        .memory
+        .allocations()
+        .iter()
+        .map(|one| format!("{} to {}", one.first, one.first + one.columns - 1))
+        .collect();
+    let sentence = format!("{what} uses column {column} of tensor memory, which is not allocated");
+    let flow = w.halt(Blame::Kernel, StopKind::Bounds, sentence);
+    if let Some(stop) = &mut w.stop {
+        let owned = if owned.is_empty() { "none".to_owned() } else { owned.join(", ") };
+        stop.notes.push(format!("allocated columns: {owned}"));
+    }
+    Err(flow)
+}
+
+fn column_count(w: &mut Warp<'_, '_>, row: u32) -> Result<u32, Flow> {
+    let counts = w.state.regs.w32[at(row)].widened();
+    let columns = uniform(w, &counts, "numbers of columns")?;
+    if columns.is_power_of_two() && (TENSOR_UNIT..=TENSOR_COLUMNS).contains(&columns) {
+        return Ok(columns);
+    }
+    Err(invalid(w, format!("{columns} columns of tensor memory; expected a power of two from 32 to 512")))
+}
+
+fn allocate(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    let space = if spec.has("shared::cta") { Space::Shared } else { Space::Generic };
+    Ok(Bound::fallible([Slot::Address, Slot::Src(Type::U32)], move |w, args: &Args| {
+        if !whole(w)? {
+            return Ok(Flow::Wait);
+        }
+        let columns = column_count(w, args.o[0])?;
+        if let Some(pc) = w.cta.tensor.relinquished {
+            let sentence = "tensor memory is allocated after the block has given up the right to allocate";
+            let flow = w.halt(Blame::Kernel, StopKind::Malformed, sentence.to_owned());
+            let place = w.grid.program.place(pc);
+            if let Some(stop) = &mut w.stop {
+                stop.others.extend(place.map(|place| (place, "given up here".to_owned())));
+            }
+            return Err(flow);
+        }
+        let pc = w.pc;
+        let Some(first) = w.tensor_memory().allocate(columns, pc) else {
+            w.state.subwarp.wait = Wait::Columns(columns);
+            return Ok(Flow::Wait);
+        };
+        w.observe_tensor(0, pc, TensorAction::Allocated((first, columns)));
+        let addresses = w.addresses(args.at[0]);
+        let all = std::mem::replace(&mut w.exec, 1);
+        let stored = w.store_at(space, &addresses, 4, &[Row::splat(first)]);
+        w.exec = all;
+        stored.map(|()| Flow::Next)
+    }))
+}
+
+fn free(_: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(Bound::fallible([Slot::Src(Type::U32), Slot::Src(Type::U32)], |w, args: &Args| {
+        if !whole(w)? {
+            return Ok(Flow::Wait);
+        }
+        let addresses = w.state.regs.w32[at(args.o[0])].widened();
+        let (address, columns) = (uniform(w, &addresses, "addresses")?, column_count(w, args.o[1])?);
+        let (lane, first) = split(address);
+        if lane != 0 || !w.tensor_memory().free(first, columns) {
+            let sentence = format!(
+                "{columns} columns of tensor memory at {address:#x} are freed, but no such allocation exists"
+            );
+            let flow = w.halt(Blame::Kernel, StopKind::Bounds, sentence);
+            if let Some(stop) = &mut w.stop {
+                stop.help =
+                    Some("free each allocation once, with its own address and number of columns".to_owned());
+            }
+            return Err(flow);
+        }
+        w.observe_tensor(0, w.pc, TensorAction::Freed((first, columns)));
+        Ok(Flow::Next)
+    }))
+}
+
+fn relinquish(_: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(Bound::fallible([], |w, _| {
+        if !whole(w)? {
+            return Ok(Flow::Wait);
+        }
+        w.cta.tensor.relinquished = Some(w.pc);
+        Ok(Flow::Next)
+    }))
+}
+
+/// Loads and stores here are complete at once; checks decide whether the program has waited.
+fn wait(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    let stores = spec.has("wait::st");
+    Ok(Bound::fallible([], move |w, _| {
+        if !whole(w)? {
+            return Ok(Flow::Wait);
+        }
+        w.observe_tensor(0, w.pc, TensorAction::Waited { stores });
+        Ok(Flow::Next)
+    }))
+}
+
+fn fence(_: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(Bound::new([], |_, _| Flow::Next))
+}
+
+/// The cells of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cells {
+    W32x32,
+    W16x64,
+    W16x128,
+    W16x256,
+    /// The columns between the halves.
+    W16x32x2(u32),
+}
+
+/// A load or store.
+#[derive(Clone, Copy, Debug)]
+struct Access {
+    cells: Cells,
+    registers: u32,
+    /// A register holds the lower halves of two columns.
+    packed: bool,
+}
+
+impl Access {
+    fn of(spec: &Spec<'_>, split: usize) -> Result<Access, Refusal> {
+        let number = spec.get("num").and_then(|number| number.strip_prefix('x')?.parse::<u32>().ok());
+        let number = number.ok_or_else(|| spec.gap("this number of repetitions"))?;
+        let (cells, each) = match spec.get("shape") {
+            Some("32x32b") => (Cells::W32x32, 1),
+            Some("16x64b") => (Cells::W16x64, 1),
+            Some("16x128b") => (Cells::W16x128, 2),
+            Some("16x256b") => (Cells::W16x256, 4),
+            _ => {
+                let offset = spec.integer(split).and_then(|offset| u32::try_from(offset).ok());
+                let offset = offset.filter(|offset| *offset <= TENSOR_COLUMNS).ok_or_else(|| {
+                    Refusal::Malformed("immHalfSplitoff must be a constant number of columns".into())
+                })?;
+                (Cells::W16x32x2(offset), 1)
+            }
+        };
+        let packed = spec.has("pack::16b") || spec.has("unpack::16b");
+        Ok(Access { cells, registers: number * each, packed })
+    }
+
+    /// The lane and the first column of a thread's register.
+    fn place(&self, thread: u32, register: u32) -> (u32, u32) {
+        let (t, r, times) = (thread, register, if self.packed { 2 } else { 1 });
+        match self.cells {
+            Cells::W32x32 => (t, times * r),
+            Cells::W16x64 => (t / 4 + 8 * (t % 2), times * (2 * r + t / 2 % 2)),
+            Cells::W16x128 => (t / 4 + 8 * (r % 2), times * (4 * (r / 2) + t % 4)),
+            Cells::W16x256 => (t / 4 + 8 * (r / 2 % 2), times * (8 * (r / 4) + 2 * (t % 4) + r % 2)),
+            Cells::W16x32x2(split) => (t % 16, times * r + split * (t / 16)),
+        }
+    }
+
+    /// The ranges of columns that it uses, from its address.
+    fn columns(&self) -> [(u32, u32); 2] {
+        let times = if self.packed { 2 } else { 1 };
+        match self.cells {
+            Cells::W32x32 => [(0, times * self.registers), (0, 0)],
+            Cells::W16x64 | Cells::W16x128 | Cells::W16x256 => [(0, times * 2 * self.registers), (0, 0)],
+            Cells::W16x32x2(split) => [(0, times * self.registers), (split, times * self.registers)],
+        }
+    }
+
+    /// The first lane and the first column, if the warp may access them.
+    fn start(&self, w: &mut Warp<'_, '_>, args: &Args) -> Result<(u32, u32), Flow> {
+        let addresses = w.addresses(args.at[0]);
+        let address = uniform(w, &addresses, "addresses")?;
+        let (lane, column) = split(address);
+        let own = 32 * (w.state.id % 4);
+        let step = if self.cells == Cells::W32x32 { 32 } else { 16 };
+        if lane / 32 != own / 32 || lane >= TENSOR_LANES {
+            let warp = w.state.id;
+            let sentence = format!(
+                "warp {warp} accesses lane {lane} of tensor memory; it may access lanes {own} to {}",
+                own + 31
+            );
+            let flow = w.halt(Blame::Kernel, StopKind::Bounds, sentence);
+            if let Some(stop) = &mut w.stop {
+                stop.help = Some(
+                    "a warp accesses the lanes from 32 times its number in the block modulo 4".to_owned(),
+                );
+            }
+            return Err(flow);
+        }
+        if !lane.is_multiple_of(step) {
+            return Err(invalid(
+                w,
+                format!("an access to tensor memory at lane {lane}; expected a multiple of {step}"),
+            ));
+        }
+        for (first, count) in self.columns() {
+            check_columns(w, "the access", column + first, count)?;
+        }
+        Ok((lane, column))
+    }
+}
+
+fn load(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    let access = Access::of(spec, 2)?;
+    let mut slots = vec![Slot::DstVec(vec![Width::W32; at(access.registers)]), Slot::Address];
+    if spec.operands.len() > 2 {
+        slots.push(Slot::Static);
+    }
+    Ok(Bound::fallible(slots, move |w, args: &Args| {
+        if !whole(w)? {
+            return Ok(Flow::Wait);
+        }
+        let (lane, column) = access.start(w, args)?;
+        let columns = access.columns().map(|(first, count)| (column + first, count));
+        w.observe_tensor(0, w.pc, TensorAction::Loaded(columns));
+        for (r, row) in (0..access.registers).zip(&args.all) {
+            let mut values = Row([0; 32]);
+            for (t, value) in (0..).zip(&mut values.0) {
+                let (down, right) = access.place(t, r);
+                let cell = |more: u32| w.cta.tensor.memory.cell(lane + down, column + right + more);
+                *value = if access.packed { cell(0) & 0xffff | cell(1) << 16 } else { cell(0) };
+            }
+            w.state.regs.w32[at(*row)] = values;
+        }
+        Ok(w.worked(128 * at(access.registers)))
+    }))
+}
+
+fn store(spec: &Spec<'_>) -> Result<Bound, Refusal> {
+    let access = Access::of(spec, 1)?;
+    let mut slots = vec![Slot::Address];
+    if spec.operands.len() > 2 {
+        slots.push(Slot::Static);
+    }
+    slots.push(Slot::SrcVec(vec![Type::B32; at(access.registers)]));
+    if let Some(Shape::Vector(items)) = spec.operands.last()
+        && items.len() != at(access.registers)
+    {
+        let found = items.len();
+        return Err(Refusal::Malformed(format!("expected {} registers, found {found}", access.registers)));
+    }
+    Ok(Bound::fallible(slots, move |w, args: &Args| {
+        if !whole(w)? {
+            return Ok(Flow::Wait);
+        }
+        let (lane, column) = access.start(w, args)?;
+        let columns = access.columns().map(|(first, count)| (column + first, count));
+        w.observe_tensor(0, w.pc, TensorAction::Stored(columns));
+        for (r, row) in (0..access.registers).zip(&args.all) {
+            let values = w.state.regs.w32[at(*row)];
+            for (t, value) in (0..).zip(values.0) {
+                let (down, right) = access.place(t, r);
+                let memory = w.tensor_memory();
+                if access.packed {
+                    memory.set(lane + down, column + right, value & 0xffff);
+                    memory.set(lane + down, column + right + 1, value >> 16);
+                } else {
+                    memory.set(lane + down, column + right, value);
+                }
+            }
+        }
+        Ok(w.worked(128 * at(access.registers)))
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Every shape reaches every cell of its rectangle exactly once.
+    #[test]
+    fn cells_are_reached_once() {
+        for (cells, each, lanes) in [
+            (Cells::W32x32, 1, 32),
+            (Cells::W16x64, 1, 16),
+            (Cells::W16x128, 2, 16),
+            (Cells::W16x256, 4, 16),
+            (Cells::W16x32x2(4), 1, 16),
+        ] {
+            let access = Access { cells, registers: 4 * each, packed: false };
+            let all: BTreeSet<(u32, u32)> =
+                (0..32).flat_map(|t| (0..4 * each).map(move |r| access.place(t, r))).collect();
+            let columns = 32 * 4 * each / lanes;
+            let wanted: BTreeSet<(u32, u32)> =
+                (0..lanes).flat_map(|lane| (0..columns).map(move |column| (lane, column))).collect();
+            assert_eq!(all, wanted, "{cells:?}");
+            let [(_, first), (_, second)] = access.columns();
+            assert_eq!(first + second, columns, "{cells:?}");
+        }
+    }
+}

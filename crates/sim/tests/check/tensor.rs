@@ -1,0 +1,127 @@
+//! Tensor memory: the order of accesses, and what is complete when.
+
+use warpproof_sim::Device;
+use warpproof_sim::check::{Check, Class, Settings};
+
+/// Classes and sentences of the findings in a kernel of four warps. `%mem` is the address of 32 columns, `%own` the same in the
+/// lanes of the warp, `%q` is true in thread 0, `%w` in warp 0.
+fn findings(body: &str) -> Vec<(Class, String)> {
+    let body = body
+        .replace("LOADED", "tcgen05.wait::ld.sync.aligned;")
+        .replace("STORED", "tcgen05.wait::st.sync.aligned;")
+        .replace("FRESH", "@%q tcgen05.mma.cta_group::1.kind::f16 [%mem], %d, %d, %f, %no;")
+        .replace("MORE", "@%q tcgen05.mma.cta_group::1.kind::f16 [%mem], %d, %d, %f, %q;")
+        .replace("COMMIT", "@%q tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%b];")
+        .replace("LOAD", "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r4, %r5}, [%own];")
+        .replace("STORE", "tcgen05.st.sync.aligned.32x32b.x16.b32 [%own], {%r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0};")
+
+        .replace("SYNC", "tcgen05.fence::before_thread_sync; bar.sync 0; tcgen05.fence::after_thread_sync;")
+        .replace("USE", "add.u32 %r1, %r4, %r5;")
+        .replace("FREE", "@%w tcgen05.dealloc.cta_group::1.sync.aligned.b32 %mem, 32;");
+    // Each wait has a label of its own, and the parity of its phase.
+    let mut text = String::new();
+    for (i, part) in body.split("WAIT").enumerate() {
+        if i > 0 {
+            text += &format!(
+                "W{i}: mbarrier.try_wait.parity.shared::cta.b64 %p, [%b], {}; @!%p bra W{i};",
+                (i - 1) % 2
+            );
+        }
+        text += part;
+    }
+    let ptx = format!(
+        ".version 8.8\n.target sm_100a\n.address_size 64\n.visible .entry k() {{\n\
+         .shared .align 16 .b8 slot[16]; .shared .align 1024 .b8 tile[4096];\n\
+         .reg .b32 %r<8>, %mem, %own, %b, %f; .reg .b64 %d; .reg .pred %p, %q, %w, %no;\n\
+         mov.u32 %r1, %tid.x; setp.eq.u32 %q, %r1, 0; setp.lt.u32 %w, %r1, 32; setp.ne.u32 %no, %r1, %r1;\n\
+         mov.u32 %r0, 0; mov.u32 %r2, tile; mad.lo.u32 %r3, %r1, 32, %r2;\n\
+         st.shared.v4.b32 [%r3], {{%r0, %r0, %r0, %r0}}; st.shared.v4.b32 [%r3+16], {{%r0, %r0, %r0, %r0}};\n\
+         mov.u32 %b, slot; add.u32 %b, %b, 8; @%q mbarrier.init.shared::cta.b64 [%b], 1;\n\
+         mov.u32 %r4, slot; @%w tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r4], 32;\n\
+         fence.proxy.async.shared::cta; tcgen05.fence::before_thread_sync; bar.sync 0; tcgen05.fence::after_thread_sync;\n\
+         ld.shared.u32 %mem, [slot]; and.b32 %own, %r1, 96; shl.b32 %own, %own, 16; add.u32 %own, %own, %mem;\n\
+         shr.u32 %r2, %r2, 4; cvt.u64.u32 %d, %r2; or.b64 %d, %d, {:#x}; mov.u32 %f, {:#x};\n{text}\nret;\n}}\n",
+        128u64 >> 4 << 16 | 256u64 >> 4 << 32 | 1 << 46,
+        1u32 << 4 | 16 / 8 << 17 | 128 / 16 << 24
+    );
+    let mut device = Device::new().with_threads(1);
+    let module = device.load(&ptx).unwrap();
+    let launch = module.kernel("k").unwrap().launch().grid(1).block(128);
+    let checked = device.check(&launch, &Settings { checks: vec![Check::Race], ..Settings::default() });
+    assert!(checked.outcome.stop.is_none(), "{:?}\n{ptx}", checked.outcome.stop);
+    checked.findings.iter().map(|finding| (finding.class, finding.sentence.clone())).collect()
+}
+
+#[track_caller]
+fn one(body: &str, part: &str) {
+    let found = findings(body);
+    assert!(
+        matches!(&found[..], [(Class::TensorMemory, sentence)] if sentence.contains(part)),
+        "{body}: {found:?}"
+    );
+}
+
+#[test]
+fn correct_sequences_are_silent() {
+    for body in [
+        "FRESH COMMIT WAIT LOAD LOADED USE SYNC FREE",
+        // Multiplications of one thread are executed in order.
+        "FRESH MORE MORE COMMIT WAIT LOAD LOADED USE SYNC FREE",
+        // One phase after the other.
+        "FRESH COMMIT WAIT SYNC MORE COMMIT WAIT LOAD LOADED USE SYNC FREE",
+        "STORE STORED SYNC MORE COMMIT WAIT LOAD LOADED USE SYNC FREE",
+        "STORE STORED LOAD LOADED USE SYNC FREE",
+        // The next multiplication overwrites what all warps have loaded.
+        "FRESH COMMIT WAIT LOAD LOADED SYNC FRESH COMMIT WAIT LOAD LOADED SYNC FREE",
+        // One warp waits for the multiplication, the others for the warp.
+        "FRESH COMMIT @!%w bra REST; WAIT REST: SYNC LOAD LOADED SYNC FREE",
+    ] {
+        assert_eq!(findings(body), [], "{body}");
+    }
+}
+
+#[test]
+fn work_in_flight_is_reported() {
+    one(
+        "FRESH COMMIT SYNC LOAD LOADED WAIT SYNC FREE",
+        "tcgen05.ld uses tensor memory of a tcgen05.mma that may not be complete",
+    );
+    one("FRESH SYNC LOAD LOADED COMMIT WAIT SYNC FREE", "tcgen05.ld uses");
+    // The commit comes before the multiplication.
+    one("COMMIT FRESH WAIT SYNC LOAD LOADED SYNC COMMIT WAIT SYNC FREE", "may not be complete");
+    one("FRESH COMMIT SYNC FREE WAIT", "tcgen05.dealloc uses");
+    one("FRESH COMMIT SYNC STORE STORED WAIT SYNC FREE", "tcgen05.st uses");
+}
+
+#[test]
+fn loads_and_stores_must_be_waited_for() {
+    one("FRESH COMMIT WAIT LOAD USE LOADED SYNC FREE", "a register of tcgen05.ld is used");
+    one("STORE SYNC MORE COMMIT WAIT SYNC FREE STORED", "for which its warp has not waited");
+    one("STORE LOAD LOADED STORED SYNC FREE", "tcgen05.ld uses tensor memory of a tcgen05.st for which");
+    // Warps load while the next multiplication may already write.
+    let found = findings("FRESH COMMIT WAIT SYNC LOAD LOADED FRESH COMMIT SYNC WAIT SYNC FREE");
+    assert!(!found.is_empty() && found.iter().all(|(class, _)| *class == Class::TensorMemory), "{found:?}");
+}
+
+#[test]
+fn contents_and_ends_of_allocations_are_reported() {
+    one("MORE COMMIT WAIT SYNC FREE", "nothing has written");
+    one("LOAD LOADED SYNC FREE", "nothing has written");
+    one("FRESH COMMIT WAIT SYNC", "without freeing 32 columns");
+}
+
+#[test]
+fn operands_in_shared_memory_are_followed() {
+    let store = "st.shared.v4.b32 [%r3], {%r0, %r0, %r0, %r0};";
+    let found = findings(&format!("FRESH COMMIT SYNC {store} WAIT SYNC FREE"));
+    assert!(
+        found.iter().any(
+            |(class, sentence)| *class == Class::AsyncMultiply && sentence.contains("operand of tcgen05")
+        ),
+        "{found:?}"
+    );
+    assert_eq!(findings(&format!("FRESH COMMIT WAIT SYNC {store} SYNC FREE")), []);
+    // Written by threads, and read by the tensor core without a proxy fence.
+    let found = findings(&format!("{store} SYNC FRESH COMMIT WAIT SYNC FREE"));
+    assert!(matches!(&found[..], [(Class::Proxy, _)]), "{found:?}");
+}
