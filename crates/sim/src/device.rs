@@ -2,7 +2,7 @@
 
 use crate::cooperative;
 use crate::element::{Argument, Element};
-use crate::machine::{self, Collect, Grid, Guide, Limits, Listen, MAX_CLUSTER, Outcome};
+use crate::machine::{self, Collect, Grid, Guide, Limits, Listen, MAX_CLUSTER, Observed, Outcome};
 use crate::memory::{ConcurrentHeap, Dependence, Earlier, Heap, HeapError, MAX_SHARED, Memory, Reading};
 use crate::observe::Observer;
 use crate::program::{self, ConstantBank, Linked, Managed, Program};
@@ -215,7 +215,7 @@ impl Device {
 
     /// Runs a launch until it ends or stops.
     pub fn run(&mut self, launch: &Launch) -> Outcome {
-        self.execute(launch, &[], None, false, (&|_| None, &mut |_| {}))
+        self.execute(launch, &[], None, Observed::No, (&|_| None, &mut |_| {}))
     }
 
     /// As [`run`](Self::run), with an observer for each block; returns the observers in block order.
@@ -228,6 +228,17 @@ impl Device {
         self.run_guided(launch, &[], None, listen, collect)
     }
 
+    /// As [`run_observed`](Self::run_observed), with observers that do not depend on each other: blocks that communicate may
+    /// run at the same time until they do.
+    pub(crate) fn run_observed_apart(
+        &mut self,
+        launch: &Launch,
+        listen: &(dyn Fn(u32) -> Option<Box<dyn Observer>> + Sync),
+        collect: &mut dyn FnMut(Box<dyn Observer>),
+    ) -> Outcome {
+        self.execute(launch, &[], None, Observed::Apart, (listen, collect))
+    }
+
     /// As [`run_observed`](Self::run_observed), with a guide that orders the steps, which are the marked instructions by
     /// index.
     pub(crate) fn run_guided(
@@ -238,7 +249,7 @@ impl Device {
         listen: &(dyn Fn(u32) -> Option<Box<dyn Observer>> + Sync),
         collect: &mut dyn FnMut(Box<dyn Observer>),
     ) -> Outcome {
-        self.execute(launch, steps, guide, true, (listen, collect))
+        self.execute(launch, steps, guide, Observed::Together, (listen, collect))
     }
 
     fn execute(
@@ -246,7 +257,7 @@ impl Device {
         launch: &Launch,
         steps: &[bool],
         guide: Option<&mut dyn Guide>,
-        observed: bool,
+        observed: Observed,
         (listen, collect): (Listen<'_>, Collect<'_>),
     ) -> Outcome {
         let (params, shared) = match launch.check(self.limits) {

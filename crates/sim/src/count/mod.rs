@@ -55,8 +55,9 @@ use crate::machine::{Outcome, at};
 use crate::memory::Space;
 use crate::observe::Observer;
 use crate::program::{Communication, Program};
+use crate::schedule::Blocks;
 use crate::{Device, Launch};
-use heat::Heat;
+use heat::{BlockHeat, Heat, Operations};
 use site::Sites;
 use std::any::Any;
 use std::sync::{Arc, Mutex};
@@ -92,12 +93,16 @@ impl Device {
     /// Runs a launch and counts.
     pub fn count(&mut self, launch: &Launch, settings: &CountSettings) -> Counted {
         let program = launch.program();
+        let reduces = program.communication == Communication::Reductions;
         let sites = Arc::new(Sites::of(&program));
         let pool: Pool = Arc::new(Mutex::new(Vec::new()));
         // Half of the memory is for the launch and half for the blocks that run at once; a quarter of the launch's share
         // is for atomics.
         let all = settings.memory / 2;
-        let each = all / if program.communication == Communication::None { IN_A_WAVE } else { IN_TURNS };
+        let scheduled = self.schedule.blocks != Blocks::InOrder && reduces;
+        let turns = program.communication.takes_turns() || scheduled;
+        let each = all / if turns { IN_TURNS } else { IN_A_WAVE };
+        let own_heat = if reduces && !turns { each / 4 } else { 0 };
         let instructions = program.code.len();
         let mut sums = Sums::new(instructions, sites.guards, all - all / 4);
         let heat = Arc::new(Mutex::new(Heat::new(all / 4)));
@@ -106,13 +111,22 @@ impl Device {
         let level = self.level();
         let listen = |_| -> Option<Box<dyn Observer>> {
             let spare = pool.lock().ok().and_then(|mut pool| pool.pop());
-            let own = spare.unwrap_or_else(|| Box::new(Sums::new(instructions, sites.guards, each)));
-            Some(Box::new(Tally::new(sites.clone(), level, own, heat.clone())))
+            let own =
+                spare.unwrap_or_else(|| Box::new(Sums::new(instructions, sites.guards, each - own_heat)));
+            let heat = if turns {
+                BlockHeat::Launch(heat.clone())
+            } else {
+                BlockHeat::Block(Operations::new(own_heat))
+            };
+            Some(Box::new(Tally::new(sites.clone(), level, own, heat)))
         };
         let mut collect = |listener: Box<dyn Observer>| {
             let listener: Box<dyn Any> = listener;
             if let Ok(tally) = listener.downcast::<Tally>() {
                 let mut own = tally.sums;
+                if let (BlockHeat::Block(operations), Ok(mut heat)) = (tally.heat, heat.lock()) {
+                    operations.merge_into(&mut heat);
+                }
                 blocks += 1;
                 compulsory.block_loaded += own.touched.loaded;
                 compulsory.block_cached += own.touched.cached;
@@ -125,7 +139,7 @@ impl Device {
                 }
             }
         };
-        let outcome = self.run_observed(launch, &listen, &mut collect);
+        let outcome = self.run_observed_apart(launch, &listen, &mut collect);
         compulsory.grid_loaded = sums.touched.loaded;
         compulsory.grid_stored = sums.touched.stored;
         compulsory.grid_touched = sums.touched.either;

@@ -1,12 +1,12 @@
 //! A block: its shared memory, its barriers, and the scheduling of its warps.
 
 use super::footprint::{self, Allowance};
+use super::start::start_warp;
 use super::turns::Turns;
 use super::warp::Turn;
-use super::{Grid, Row, Wait, Warp, WarpState, at};
+use super::{Grid, Wait, Warp, WarpState, at};
 use crate::memory::{Global, Heap, SharedMemory};
 use crate::observe::{Arrival, Detail, Observer};
-use crate::program::SpecialKind;
 use crate::stop::{Blame, Stop, StopKind};
 
 /// The state that the warps of a block share.
@@ -331,6 +331,8 @@ pub(super) struct BlockRun {
     pub(super) done: Vec<bool>,
     pub(super) order: Vec<usize>,
     pub(super) instructions: u64,
+    /// Instructions of its first turn that it has executed ahead of it; the maximum if it has used up that turn.
+    pub(super) early: u64,
     /// Whether its last turn made no irreversible progress (no barrier completed and no thread exited).
     pub(super) idle: bool,
     /// Whether it is at its breakpoint and waits for release.
@@ -387,6 +389,8 @@ pub(super) enum Progress {
     Done,
     /// The instructions of this turn are used up.
     Expired,
+    /// It has run ahead of its turn, and must wait for it.
+    Held,
     Stopped(Box<Stop>),
 }
 
@@ -440,6 +444,7 @@ impl BlockRun {
             warps,
             order,
             instructions: 0,
+            early: 0,
             idle: false,
             paused: false,
             released: false,
@@ -588,7 +593,7 @@ impl BlockRun {
         let heard = watch.as_deref().is_some_and(|watch| watch.detail() == Detail::Instructions);
         let mut polling = Polling::default();
         loop {
-            let (mut moved, mut expired, mut polls) = (false, false, true);
+            let (mut moved, mut expired, mut polls, mut held) = (false, false, true, false);
             for i in self.order.clone() {
                 if self.done[i] {
                     continue;
@@ -603,6 +608,7 @@ impl BlockRun {
                     Ok((turn, any)) => {
                         moved |= any;
                         expired |= turn == Turn::Expired;
+                        held |= turn == Turn::Held;
                         polls &= turn == Turn::Paused || !any;
                     }
                     Err(stop) => return Progress::Stopped(stop),
@@ -627,6 +633,9 @@ impl BlockRun {
                 self.released = true;
                 global.waited();
                 moved = true;
+            }
+            if !moved && held {
+                return Progress::Held;
             }
             if !moved {
                 return Progress::Stopped(Box::new(self.deadlock(grid)));
@@ -713,56 +722,6 @@ impl BlockRun {
         }
         None
     }
-}
-
-/// Prepares a warp to start. It keeps only the memory of the previous one.
-fn start_warp(state: &mut WarpState, grid: &Grid<'_>, block: [u32; 3], id: u32, threads: u32) {
-    let program = grid.program;
-    let WarpState { mut regs, mut local, .. } = std::mem::take(state);
-    regs.copy_from(&program.registers);
-    local.reset(program.frame);
-    for special in &program.specials {
-        special.write(&mut regs, &special_row(grid, special.kind, block, id));
-    }
-    let existing = threads - id * 32;
-    let mask = if existing >= 32 { u32::MAX } else { (1 << existing) - 1 };
-    *state = WarpState { id, regs, local, exited: !mask, ..WarpState::default() };
-    state.subwarp.mask = mask;
-    state.subwarp.pc = program.entry;
-}
-
-/// A special register of all lanes of a warp.
-fn special_row(grid: &Grid<'_>, kind: SpecialKind, block: [u32; 3], warp: u32) -> Row<u64> {
-    let first = warp * 32;
-    let mut row = Row([0u64; 32]);
-    match kind {
-        SpecialKind::Tid(axis) => {
-            // Incremented instead of divided: divisions in every lane of every warp of every block would be measurable.
-            let mut thread = grid.thread(first);
-            for value in &mut row.0 {
-                *value = u64::from(thread[axis]);
-                thread[0] += 1;
-                if thread[0] == grid.threads[0] {
-                    thread = [0, thread[1] + 1, thread[2]];
-                }
-                if thread[1] == grid.threads[1] {
-                    thread = [thread[0], 0, thread[2] + 1];
-                }
-            }
-        }
-        SpecialKind::Laneid
-        | SpecialKind::LanemaskEq
-        | SpecialKind::LanemaskLe
-        | SpecialKind::LanemaskLt
-        | SpecialKind::LanemaskGe
-        | SpecialKind::LanemaskGt => {
-            for (lane, value) in (0u32..).zip(&mut row.0) {
-                *value = grid.special(kind, block, first + lane, lane, warp);
-            }
-        }
-        _ => row = Row::splat(grid.special(kind, block, first, 0, warp)),
-    }
-    row
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The machine: grid, block, warp, lane.
 
 mod access;
+mod ahead;
 mod atomics;
 mod block;
 mod bulk;
@@ -18,6 +19,7 @@ mod multiply;
 mod registers;
 mod residency;
 mod spin;
+mod start;
 mod subwarp;
 mod texture;
 mod turns;
@@ -36,7 +38,7 @@ pub(crate) use used::used_pieces;
 #[doc(hidden)]
 pub use block::{Barrier, BarrierReduction, Cta, GridDependency};
 #[doc(hidden)]
-pub use bulk::{Bulk, Reduction};
+pub use bulk::Bulk;
 #[doc(hidden)]
 pub use calls::{CallSite, Callee, Transfer};
 #[doc(hidden)]
@@ -44,7 +46,7 @@ pub use cluster::cluster_address;
 #[doc(hidden)]
 pub use copies::{Pending, PendingArrival, PendingCopy};
 #[doc(hidden)]
-pub use grid::{Collect, Grid, Listen, run};
+pub use grid::{Collect, Grid, Listen, Observed, run};
 #[doc(hidden)]
 pub use guided::{Guide, Next, Ready};
 #[doc(hidden)]
