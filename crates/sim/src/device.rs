@@ -228,8 +228,8 @@ impl Device {
         self.run_guided(launch, &[], None, listen, collect)
     }
 
-    /// As [`run_observed`](Self::run_observed), with observers that do not depend on each other: blocks that communicate may
-    /// run at the same time until they do.
+    /// As [`run_observed`](Self::run_observed), with observers of stretches that do not depend on each other: blocks that
+    /// communicate may run at the same time until they do.
     pub(crate) fn run_observed_apart(
         &mut self,
         launch: &Launch,

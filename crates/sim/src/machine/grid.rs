@@ -74,7 +74,7 @@ pub struct Grid<'a> {
 pub enum Observed {
     /// No observer.
     No,
-    /// Observers that do not depend on each other.
+    /// Observers of stretches of instructions that do not depend on each other.
     Apart,
     /// Observers that may share what they record of blocks that communicate.
     Together,

@@ -128,12 +128,15 @@ fn sums_of_floats_are_rounded_in_block_order() {
     }
 }
 
+/// A way to execute a launch.
+type Way<'a> = &'a dyn Fn(&mut Device, &Launch);
+
 /// The blocks of a wave do not see each other's reductions, only their own: that distinguishes waves from turns.
 #[test]
 fn blocks_run_in_waves_with_and_without_observers() {
     let body = "bar.sync 0; red.global.add.f32 [%out], 0f3f800000; bar.sync 0; ld.global.f32 %f1, [%out];\n\
                 mul.wide.u32 %d1, %g, 4; add.u64 %d1, %out, %d1; st.global.f32 [%d1+8], %f1;";
-    let counts = |how: &dyn Fn(&mut Device, &Launch)| -> Vec<u32> {
+    let counts = |how: Way<'_>| -> Vec<u32> {
         let mut device = Device::new().with_threads(2);
         let module = device.load(&kernel(body)).unwrap();
         let out = device.alloc::<u32>(2 + 100 * 32).unwrap();
@@ -145,7 +148,7 @@ fn blocks_run_in_waves_with_and_without_observers() {
     let run = |device: &mut Device, launch: &Launch| launch.run(device).map(drop).unwrap();
     let count = |device: &mut Device, launch: &Launch| drop(device.count(launch, &CountSettings::default()));
     let check = |device: &mut Device, launch: &Launch| drop(device.check(launch, &Settings::default()));
-    let ways: [&dyn Fn(&mut Device, &Launch); 3] = [&run, &count, &check];
+    let ways: [Way<'_>; 3] = [&run, &count, &check];
     for how in ways {
         let cells = counts(how);
         assert_eq!(cells[0], 3200f32.to_bits());
