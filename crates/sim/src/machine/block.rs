@@ -331,8 +331,10 @@ pub(super) struct BlockRun {
     pub(super) done: Vec<bool>,
     pub(super) order: Vec<usize>,
     pub(super) instructions: u64,
-    /// Instructions of its first turn that it has executed ahead of it; the maximum if it has used up that turn.
+    /// Instructions of its first turn that it has executed ahead of it.
     pub(super) early: u64,
+    /// Whether it has used up that turn.
+    pub(super) used_turn: bool,
     /// Whether its last turn made no irreversible progress (no barrier completed and no thread exited).
     pub(super) idle: bool,
     /// Whether it is at its breakpoint and waits for release.
@@ -445,6 +447,7 @@ impl BlockRun {
             order,
             instructions: 0,
             early: 0,
+            used_turn: false,
             idle: false,
             paused: false,
             released: false,
@@ -584,7 +587,8 @@ impl BlockRun {
         mut watch: Option<&mut (dyn Observer + 'static)>,
         allowance: &Allowance,
     ) -> Progress {
-        let start = self.instructions;
+        // What it has done ahead belongs to its first turn.
+        let start = self.instructions.saturating_sub(std::mem::take(&mut self.early));
         self.paused = false;
         // In a short turn, all warps together share the limit.
         let warps = u64::try_from(self.warps.len().max(1)).unwrap_or(1);

@@ -622,26 +622,22 @@ fn run_in_turns(
                 let Early { mut run, watch, expired, .. } = early;
                 outcome.instructions += run.instructions;
                 used = used.saturating_add(run.instructions);
-                run.early = if expired { u64::MAX } else { run.instructions };
+                (run.early, run.used_turn) = (if expired { 0 } else { run.instructions }, expired);
                 (run, watch)
             } else {
                 (BlockRun::new(grid, next, std::mem::take(&mut spare)), listen(next))
             };
             run.stop_at(&turns, grid);
             // A block that joins waiting blocks has short turns until it has made progress.
-            run.idle = waiting.is_some() || run.early == u64::MAX && run.progress() == 0;
+            run.idle = waiting.is_some() || run.used_turn && run.progress() == 0;
             held = held.saturating_add(run.footprint(grid));
             active.push((run, watch));
         }
         starts = if waiting.is_none() { turns.starts(active.len()) } else { 0 };
         let mut i = 0;
         while i < active.len() {
-            // What it has done ahead belongs to its first turn.
-            let turn = match (turns.turn(active[i].0.idle), std::mem::take(&mut active[i].0.early)) {
-                (turn, 0) => turn,
-                (_, u64::MAX) => 0,
-                (turn, early) => turn.saturating_sub(early).max(1),
-            };
+            let used_turn = std::mem::take(&mut active[i].0.used_turn);
+            let turn = if used_turn { 0 } else { turns.turn(active[i].0.idle) };
             if turn == 0 || active[i].0.paused {
                 i += 1;
                 continue;

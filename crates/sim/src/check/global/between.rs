@@ -102,7 +102,7 @@ impl Between {
 
     /// Compares a block's atomics on a word with the accesses of earlier blocks, and adds them.
     fn reduce(&mut self, (number, slot): (u64, usize), mine: &Reduced) -> Option<(Stamp, Conflict)> {
-        let access = mine.last(WORD)?;
+        let access = mine.first()?;
         let page = self.pages.page(number)?;
         let Pages { list, spill, reduced, .. } = &mut self.pages;
         let GlobalCell { cell, owner, .. } = list.get(page).map(|(_, page)| page.cells[slot])?;

@@ -16,7 +16,8 @@ pub(super) const WORD: u8 = 0b1111;
 /// The atomics on a word.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reduced {
-    /// The last one, and its block; one whose scope is the block before others.
+    /// The first one and the last one with its block; those whose scope is the block before others.
+    first: Option<Stamp>,
     last: Option<(Stamp, u32)>,
     /// The bytes that atomics have changed, one bit each.
     bytes: u8,
@@ -38,6 +39,11 @@ impl Reduced {
         self.last.filter(|_| self.bytes & bytes != 0).map(|(stamp, _)| stamp)
     }
 
+    /// The first atomic.
+    pub(super) fn first(&self) -> Option<Stamp> {
+        self.first
+    }
+
     /// The last atomic on some of these bytes, as what a block races with.
     pub(super) fn conflict(&self, bytes: u8) -> Option<Conflict> {
         let (other, block) = self.last.filter(|_| self.bytes & bytes != 0)?;
@@ -46,15 +52,19 @@ impl Reduced {
 
     /// The atomic of a block and that of an earlier one, if they race.
     pub(super) fn meet(&self, earlier: &Reduced) -> Option<(Stamp, Conflict)> {
-        let mine = self.last(WORD)?;
+        let mine = self.first?;
         let conflict = earlier.conflict(self.bytes)?;
         (mine.in_block() || conflict.other.in_block()).then_some((mine, conflict))
     }
 
     /// Adds the atomics of a later block, or later ones of the same block.
     pub(super) fn add(&mut self, later: &Reduced) {
-        let narrow = |last: Option<(Stamp, u32)>| last.is_some_and(|(stamp, _)| stamp.in_block());
-        if later.last.is_some() && (!narrow(self.last) || narrow(later.last)) {
+        let narrow = |stamp: Option<Stamp>| stamp.is_some_and(Stamp::in_block);
+        let stamp = |last: Option<(Stamp, u32)>| last.map(|(stamp, _)| stamp);
+        if self.first.is_none() || !narrow(self.first) && narrow(later.first) {
+            self.first = later.first;
+        }
+        if later.last.is_some() && (!narrow(stamp(self.last)) || narrow(stamp(later.last))) {
             self.last = later.last;
         }
         self.bytes |= later.bytes;
@@ -95,8 +105,9 @@ impl Pages {
             let touched = touched.fold(0, |mask: u8, byte| mask | 1 << byte);
             let page = self.reduced.entry(number).or_insert_with(|| Box::new([Reduced::default(); PAGE]));
             let all = &mut page[slot];
-            let last = Some((Stamp { modified: true, ..stamp }, block));
-            all.add(&Reduced { last, bytes: touched, ..Reduced::default() });
+            let stamp = Stamp { modified: true, ..stamp };
+            let (first, last) = (Some(stamp), Some((stamp, block)));
+            all.add(&Reduced { first, last, bytes: touched, ..Reduced::default() });
             if !before.is_empty() {
                 let known = all.before.unwrap_or(Done::NOTHING);
                 all.before =
