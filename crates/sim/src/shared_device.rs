@@ -53,12 +53,12 @@ impl SharedDevice {
 
     /// As [`Device::run`].
     pub fn run(&self, launch: &Launch) -> Outcome {
-        self.with(needs_turns(launch, false), |device| device.run(launch))
+        self.with(needs_turns(launch), |device| device.run(launch))
     }
 
     /// As [`Device::count`].
     pub fn count(&self, launch: &Launch, settings: &CountSettings) -> Counted {
-        self.with(needs_turns(launch, true), |device| device.count(launch, settings))
+        self.with(needs_turns(launch), |device| device.count(launch, settings))
     }
 
     /// As [`Device::check_schedules`].
@@ -70,7 +70,7 @@ impl SharedDevice {
         seed: u64,
     ) -> Schedules {
         // Memory is restored between schedules.
-        let alone = needs_turns(launch, true) || count.unwrap_or_else(|| schedules_needed(launch)) > 1;
+        let alone = needs_turns(launch) || count.unwrap_or_else(|| schedules_needed(launch)) > 1;
         self.with(alone, |device| device.check_schedules(launch, settings, count, seed))
     }
 
@@ -90,8 +90,8 @@ impl SharedDevice {
 }
 
 /// Whether the blocks of a launch run in turns on the memory itself.
-fn needs_turns(launch: &Launch, observed: bool) -> bool {
-    launch.is_cooperative() || launch.hides() || launch.program().communication.takes_turns(observed)
+fn needs_turns(launch: &Launch) -> bool {
+    launch.is_cooperative() || launch.hides() || launch.program().communication.takes_turns()
 }
 
 /// Memory that is returned also after a panic.

@@ -1,10 +1,11 @@
 //! Data races in global memory: within a block, and between blocks.
 //!
 //! Within a block, the rules are the same as for shared memory. Between blocks, it depends on the kernel. If its blocks
-//! cannot communicate (no atomics, no fences, no volatile or ordered accesses), nothing orders them, and any two blocks
-//! race if they access the same bytes and one of them writes: each block records its own accesses, and they are
-//! compared in block order when the block has ended. If blocks can communicate, they run interleaved and record their
-//! accesses in one common shadow memory, where a release that is acquired orders them within its scope.
+//! cannot communicate (no fences, no volatile or ordered accesses, no atomics except reductions), nothing orders them, and any
+//! two blocks race if they access the same bytes and one of them writes, unless both accesses are atomics: each block records
+//! its own accesses, and they are compared in block order when the block has ended. If blocks can communicate, they run
+//! interleaved and record their accesses in one common shadow memory, where a release that is acquired orders them within its
+//! scope.
 //!
 //! Reads of inputs are not recorded if writes to inputs are reported as findings of their own.
 //!
@@ -12,9 +13,11 @@
 //! threads.
 
 mod between;
+mod reduced;
 
 pub(crate) use between::Between;
 use between::{Done, slots};
+use reduced::ReducedPages;
 
 use super::clock::{Fences, Order, Who};
 use super::context::Context;
@@ -89,6 +92,8 @@ pub(crate) struct Pages {
     list: Vec<(u64, Box<Page>)>,
     spill: Spill,
     last: Option<(u64, usize)>,
+    /// The atomics of blocks that record their own accesses.
+    reduced: ReducedPages,
     /// Maximum number of pages.
     limit: usize,
     /// Whether the limit was reached, so that some accesses are missing.
@@ -438,7 +443,8 @@ impl GlobalRace {
         let (barriers_only, exact) = (context.sites.barriers_only, exact(context, guard.is_some()));
         let sinks = Some(&context.sinks).filter(|sinks| !sinks.is_empty());
         let doubtful = sinks.filter(|sinks| !reads || sinks.doubtful(access.pc));
-        let plain = guard.is_none()
+        let alone = guard.is_none();
+        let plain = alone
             && strong.is_none()
             && !site.volatile
             && access.kind != AccessKind::Atomic
@@ -469,6 +475,9 @@ impl GlobalRace {
                 Some(together) => &mut together.pages,
                 None => &mut self.own,
             };
+            if alone && access.kind == AccessKind::Atomic {
+                pages.reduce(access.block, stamp, address, access.bytes);
+            }
             if site.kind == Kind::ReadOnly
                 && let Some((other, block)) =
                     (0..u64::from(access.bytes)).find_map(|byte| pages.writer(address.saturating_add(byte)))
@@ -557,6 +566,7 @@ impl GlobalRace {
             let mut guard = together.as_ref().and_then(|together| together.lock().ok());
             let (barriers_only, exact) = (context.sites.barriers_only, exact(context, guard.is_some()));
             let touch = Touch { order, block, stamp, barriers_only, exact, doubtful: None, unchanged: false };
+            let alone = guard.is_none();
             let pages = match &mut guard {
                 Some(together) => &mut together.pages,
                 None => &mut self.own,
@@ -567,6 +577,9 @@ impl GlobalRace {
                 (false, None) => AccessKind::Write,
             };
             let mut found = Vec::new();
+            if alone && kind == AccessKind::Atomic {
+                pages.reduce(block, stamp, address, copy.bytes);
+            }
             pages.touch(&touch, address, copy.bytes, kind, |_| None, &mut found);
             for (conflict, _) in found {
                 let race = Race { block, access: stamp, wrote: !reads, unchanged: false };

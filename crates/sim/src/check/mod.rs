@@ -57,7 +57,6 @@ pub use touched::{Kind as TouchKind, Touched};
 
 use crate::machine::{Guide, Outcome};
 use crate::observe::Observer;
-use crate::program::Communication;
 use crate::stop::{Blame, Stop, StopKind};
 use crate::{Device, Launch};
 use array::Arrays;
@@ -218,7 +217,7 @@ impl Device {
                 .then(|| multiply::Registers::of(&launch.program()))
                 .flatten(),
         });
-        let talk = launch.program().communication != Communication::None || clustered;
+        let talk = launch.program().communication.takes_turns() || clustered;
         let clusters = Clusters::default();
         let (guide, log) = guided.map_or((None, None), |(guide, log)| (Some(guide), Some(log.clone())));
         let together = talk.then(|| Arc::new(Mutex::new(Together::new(settings.memory))));

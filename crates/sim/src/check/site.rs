@@ -146,7 +146,7 @@ pub(crate) fn combines(program: &Program) -> Vec<Option<u32>> {
     let mut kinds: Vec<Atomic> = Vec::new();
     let kind = |meta: &Meta| {
         let Op::Atomic(atomic) = &meta.op else { return None };
-        if !atomic.commutes() || meta.writes.iter().any(|row| read(program, *row)) {
+        if !atomic.combine.commutes() || meta.writes.iter().any(|row| read(program, *row)) {
             return None;
         }
         let known = kinds.iter().position(|kind| kind == atomic).unwrap_or_else(|| {

@@ -112,7 +112,7 @@ impl Atomics {
     pub(super) fn merges(&self, program: &Program, pc: usize) -> bool {
         let meta = &program.metas[pc];
         let Op::Atomic(atomic) = &meta.op else { return false };
-        if !matches!(atomic.ty, Type::U32 | Type::S32 | Type::B32) || !atomic.commutes() {
+        if !matches!(atomic.ty, Type::U32 | Type::S32 | Type::B32) || !atomic.combine.commutes() {
             return false;
         }
         let inst = &program.code[pc];

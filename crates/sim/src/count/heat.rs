@@ -1,9 +1,11 @@
 //! The number of atomic operations per word of device memory: operations at one word are serialized regardless of caches.
 //!
-//! Counts are kept for the launch as a whole, in pages of 2 KiB of memory. The sums do not depend on the order of blocks.
-//! At the memory limit, no further page is tracked and a flag is set.
+//! Counts are kept for the launch as a whole, in pages of 2 KiB of memory. Blocks that take turns add to them directly; blocks
+//! that run at the same time keep theirs until they end, so that what is not tracked at the memory limit depends on the order
+//! of blocks only. At the limit, no further page is tracked and a flag is set.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
 /// Bytes of a word.
 pub(crate) const WORD: u64 = 4;
@@ -73,9 +75,100 @@ impl Heat {
     }
 }
 
+/// Where a block's operations are counted.
+pub(crate) enum BlockHeat {
+    /// With those of all blocks, which take turns.
+    Launch(Arc<Mutex<Heat>>),
+    /// In a list of its own.
+    Block(Operations),
+}
+
+impl BlockHeat {
+    /// Adds operations at words: the first address, and each word's distance from it and operations.
+    pub(crate) fn add(&mut self, first: u64, words: &[(u64, u32)]) {
+        let words = words.iter().map(|(distance, count)| (first.wrapping_add(*distance), u64::from(*count)));
+        match self {
+            BlockHeat::Launch(heat) => {
+                if let Ok(mut heat) = heat.lock() {
+                    words.for_each(|(address, operations)| heat.add(address, operations));
+                }
+            }
+            BlockHeat::Block(own) => words.for_each(|(address, operations)| own.add(address, operations)),
+        }
+    }
+}
+
+/// The operations of one block by word.
+pub(crate) struct Operations {
+    /// Words and operations; a word may occur several times.
+    list: Vec<(u64, u64)>,
+    limit: usize,
+    incomplete: bool,
+}
+
+impl Operations {
+    /// An empty list with a memory budget in bytes.
+    pub(crate) fn new(memory: u64) -> Operations {
+        let entry = u64::try_from(size_of::<(u64, u64)>()).unwrap_or(16);
+        let limit = usize::try_from(memory / entry).unwrap_or(usize::MAX);
+        Operations { list: Vec::new(), limit, incomplete: false }
+    }
+
+    fn add(&mut self, address: u64, operations: u64) {
+        let word = address / WORD;
+        match self.list.last_mut() {
+            Some((last, count)) if *last == word => *count += operations,
+            _ if self.incomplete => {}
+            _ => self.list.push((word, operations)),
+        }
+        if self.list.len() >= self.limit.max(1) {
+            self.sum();
+            // Otherwise it would be sorted again and again.
+            self.incomplete |= self.list.len() > self.limit / 2;
+        }
+    }
+
+    /// Adds up the operations of each word.
+    fn sum(&mut self) {
+        self.list.sort_unstable_by_key(|(word, _)| *word);
+        self.list.dedup_by(|later, first| {
+            let same = later.0 == first.0;
+            first.1 += if same { later.1 } else { 0 };
+            same
+        });
+    }
+
+    /// Adds the operations of the block, which has ended, to those of the launch.
+    pub(crate) fn merge_into(mut self, heat: &mut Heat) {
+        self.sum();
+        heat.incomplete |= self.incomplete;
+        for (word, operations) in self.list {
+            heat.add(word * WORD, operations);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn operations_of_a_block_are_those_of_the_launch() {
+        let mut heat = Heat::new(1 << 20);
+        for block in 0..3u64 {
+            let mut own = Operations::new(64);
+            for i in 0..100 {
+                own.add(0x1000 + 4 * (i % 2), 1 + block);
+            }
+            own.merge_into(&mut heat);
+        }
+        assert_eq!((heat.hottest, heat.incomplete), (50 * (1 + 2 + 3), false));
+        let mut own = Operations::new(64);
+        (0..100).for_each(|i| own.add(0x1000 + 4 * i, 1));
+        assert!(own.list.len() <= 4);
+        own.merge_into(&mut heat);
+        assert_eq!((heat.hottest, heat.incomplete), (301, true));
+    }
 
     #[test]
     fn the_hottest_word_is_that_with_the_most() {

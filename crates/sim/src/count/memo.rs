@@ -3,11 +3,10 @@
 //! count it.
 
 use super::counters::Traffic;
-use super::heat::Heat;
+use super::heat::BlockHeat;
 use super::reuse::{Touch, Touched};
 use crate::machine::{AccessKind, LANES, Row, at};
 use crate::simd::{Level, Simd, at_level};
-use std::sync::Mutex;
 
 /// Request shapes cached per instruction: a swizzle in a loop uses a few.
 const WAYS: usize = 4;
@@ -235,12 +234,9 @@ impl Memos<u64> {
     }
 
     /// Counts the atomic operations of the latest request at its current address.
-    pub(super) fn heat(&self, heat: &Mutex<Heat>, first: u64) {
-        let Some(memo) = self.ways.get(self.recent) else { return };
-        if let Ok(mut heat) = heat.lock() {
-            for (distance, operations) in &memo.rest.words {
-                heat.add(first.wrapping_add(*distance), u64::from(*operations));
-            }
+    pub(super) fn heat(&self, heat: &mut BlockHeat, first: u64) {
+        if let Some(memo) = self.ways.get(self.recent) {
+            heat.add(first, &memo.rest.words);
         }
     }
 }

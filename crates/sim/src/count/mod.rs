@@ -64,8 +64,9 @@ use crate::machine::{Outcome, at};
 use crate::memory::Space;
 use crate::observe::Observer;
 use crate::program::{Communication, Program};
+use crate::schedule::Blocks;
 use crate::{Device, Launch};
-use heat::Heat;
+use heat::{BlockHeat, Heat, Operations};
 use sampling::Collected;
 use selection::Selection;
 use site::Sites;
@@ -123,13 +124,16 @@ impl Device {
         selection: Option<&Selection>,
     ) -> Counted {
         let program = launch.program();
+        let reduces = program.communication == Communication::Reductions;
         let sites = Arc::new(Sites::of(&program));
         let pool: Pool = Arc::new(Mutex::new(Vec::new()));
         // Half of the memory is for the launch and half for the blocks that run at once; a quarter of the launch's share
         // is for atomics.
         let all = settings.memory / 2;
-        let in_waves = selection.is_some() || program.communication == Communication::None;
-        let each = all / if in_waves { IN_A_WAVE } else { IN_TURNS };
+        let scheduled = self.schedule.blocks != Blocks::InOrder && reduces;
+        let turns = selection.is_none() && (program.communication.takes_turns() || scheduled);
+        let each = all / if turns { IN_TURNS } else { IN_A_WAVE };
+        let own_heat = if reduces && !turns { each / 4 } else { 0 };
         let length = program.code.len();
         let mut sums = Sums::new(length, sites.guards, all - all / 4);
         let heat = Arc::new(Mutex::new(Heat::new(all / 4)));
@@ -140,13 +144,21 @@ impl Device {
         let level = self.level();
         let listen = |_| -> Option<Box<dyn Observer>> {
             let spare = pool.lock().ok().and_then(|mut pool| pool.pop());
-            let own = spare.unwrap_or_else(|| Box::new(Sums::new(length, sites.guards, each)));
-            Some(Box::new(Tally::new(sites.clone(), level, own, heat.clone())))
+            let own = spare.unwrap_or_else(|| Box::new(Sums::new(length, sites.guards, each - own_heat)));
+            let heat = if turns {
+                BlockHeat::Launch(heat.clone())
+            } else {
+                BlockHeat::Block(Operations::new(own_heat))
+            };
+            Some(Box::new(Tally::new(sites.clone(), level, own, heat)))
         };
         let mut collect = |listener: Box<dyn Observer>| {
             let listener: Box<dyn Any> = listener;
             if let Ok(tally) = listener.downcast::<Tally>() {
                 let mut own = tally.sums;
+                if let (BlockHeat::Block(operations), Ok(mut heat)) = (tally.heat, heat.lock()) {
+                    operations.merge_into(&mut heat);
+                }
                 let weight = match &mut sample {
                     Some(sample) => {
                         own.settle();
@@ -173,7 +185,7 @@ impl Device {
         };
         let chosen: Option<Vec<u32>> =
             selection.map(|selection| selection.chosen.iter().map(|one| one.block).collect());
-        let mut outcome = self.run_selected(launch, chosen.as_deref(), &listen, &mut collect);
+        let mut outcome = self.run_apart(launch, chosen.as_deref(), &listen, &mut collect);
         // The blocks of a sample differ in weight and are in the sums already.
         for mut own in pool.lock().map(|mut pool| std::mem::take(&mut *pool)).unwrap_or_default() {
             own.settle();

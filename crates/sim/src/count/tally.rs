@@ -3,7 +3,7 @@
 
 use super::bundles::Bundles;
 use super::counters::{Barriers, Flow, Mbarriers, MemoryOp, Sample, Traffic};
-use super::heat::Heat;
+use super::heat::BlockHeat;
 use super::memo::{self, Address, Key, Memos, Same};
 use super::pattern::{self, LINE, Lines, SECTOR, Wavefronts};
 use super::reuse::{Touch, Touched};
@@ -270,8 +270,8 @@ pub(crate) struct Tally {
     narrow: Same<u32>,
     wide: Same<u64>,
     pub sums: Box<Sums>,
-    /// Atomic operations of the launch by word: blocks with such operations run sequentially.
-    heat: Arc<Mutex<Heat>>,
+    /// Atomic operations by word.
+    pub heat: BlockHeat,
     lines: Lines,
     phases: [Phase; BARRIERS],
     /// Each warp's instruction count at its last barrier.
@@ -281,7 +281,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn new(sites: Arc<Sites>, level: Level, sums: Box<Sums>, heat: Arc<Mutex<Heat>>) -> Tally {
+    pub(crate) fn new(sites: Arc<Sites>, level: Level, sums: Box<Sums>, heat: BlockHeat) -> Tally {
         Tally {
             sites,
             narrow: u32::same(level),
@@ -467,7 +467,7 @@ impl Observer for Tally {
                 requests.traffic.first_sectors +=
                     requests.wide.touch(touched, (first, *blocks), touch, fresh);
                 if kind == AccessKind::Atomic {
-                    requests.wide.heat(&self.heat, first);
+                    requests.wide.heat(&mut self.heat, first);
                 }
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! Lanes with the same address are served in order of their lane numbers. Scopes and memory orders have no effect here: the
 //! accesses of a block happen in one order, and blocks that can communicate do not run in parallel. If they communicate only
-//! by operations whose results are unused and whose order does not matter, these are done after the wave.
+//! by operations whose results are unused, these are done after the wave, in block order.
 
 #![expect(
     clippy::as_conversions,
@@ -13,12 +13,14 @@
 pub(super) mod vector;
 
 use super::memory::space_of;
+use super::op::Combine;
 use super::{Args, Bound, Definition, Op, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
 use crate::machine::{Flow, Row, Type, Warp, lanes_of};
 use crate::memory::{Operation, Space};
 use crate::num::compare::Extremum;
 use crate::num::{Rounding, float, half};
+use crate::program::Communication;
 use crate::stop::{Blame, StopKind};
 
 pub(super) const DEFINITIONS: &[Definition] = &[
@@ -259,8 +261,12 @@ fn operator(spec: &Spec<'_>, ty: Type) -> Result<Operator, Refusal> {
     named(name.unwrap_or(""), ty).ok_or_else(|| spec.gap("this operator"))
 }
 
-/// The operator that a reduction by an asynchronous agent names, in shared or global memory.
-pub(super) fn update_of(name: &str, ty: Type, shared: bool) -> Option<Update> {
+/// The operation on each element that a reduction by an asynchronous agent or on a vector names, in shared or global memory.
+pub(super) fn operation_of(name: &str, ty: Type, shared: bool) -> Option<Operation> {
+    Some(Operation { combine: Combine::parse(name)?, ty, apply: update_of(name, ty, shared)? })
+}
+
+fn update_of(name: &str, ty: Type, shared: bool) -> Option<Update> {
     Some(match (name, ty) {
         ("min", Type::F16) => {
             |old, b| u128::from(half::minmax_f16(Extremum::Min, old as u16, b as u16, false, false, false))
@@ -337,7 +343,7 @@ fn atom(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     if spec.has("cas") {
         slots.push(Slot::Src(ty));
         let space = space_of(spec.get("space"));
-        return Ok(ordered(space, Bound::fallible(slots, move |w, args| cas(w, args, space, ty))));
+        return Ok(ordered(spec, space, Bound::fallible(slots, move |w, args| cas(w, args, space, ty))));
     }
     modify(spec, slots, 1, ty)
 }
@@ -351,11 +357,10 @@ fn red(spec: &Spec<'_>) -> Result<Bound, Refusal> {
 fn modify(spec: &Spec<'_>, mut slots: Vec<Slot>, b: usize, ty: Type) -> Result<Bound, Refusal> {
     let space = space_of(spec.get("space"));
     let operator = operator(spec, ty)?;
-    let later = Op::of(spec).and_then(|op| match op {
-        Op::Atomic(atomic) if atomic.is_order_free() => {
-            Some(Operation { combine: atomic.combine, ty, apply: operator.global })
-        }
-        _ => None,
+    let later = reduces(spec).map(|combine| match ty {
+        // Of 128 bits there is only the exchange, which is one of each half.
+        Type::B128 => Operation { combine, ty: Type::B64, apply: operator.global },
+        _ => Operation { combine, ty, apply: operator.global },
     });
     // A cache policy does not affect values.
     if spec.operands.len() > slots.len() {
@@ -378,7 +383,15 @@ fn modify(spec: &Spec<'_>, mut slots: Vec<Slot>, b: usize, ty: Type) -> Result<B
         }
         Ok(Flow::Next)
     });
-    Ok(ordered(space, bound))
+    Ok(ordered(spec, space, bound))
+}
+
+/// What the instruction computes, if it can be done when the block has ended.
+fn reduces(spec: &Spec<'_>) -> Option<Combine> {
+    match Op::of(spec)? {
+        Op::Atomic(atomic) => atomic.is_reduction().then_some(atomic.combine),
+        _ => None,
+    }
 }
 
 fn cas(w: &mut Warp<'_, '_>, args: &Args, space: Space, ty: Type) -> Result<Flow, Flow> {
@@ -411,6 +424,10 @@ fn reachable(w: &mut Warp<'_, '_>, args: &Args, space: Space) -> Result<Row<u64>
 }
 
 /// Blocks can communicate through global memory, and a generic address may refer to it.
-fn ordered(space: Space, bound: Bound) -> Bound {
-    if matches!(space, Space::Generic | Space::Global) { bound.communicating() } else { bound }
+fn ordered(spec: &Spec<'_>, space: Space, bound: Bound) -> Bound {
+    match (space, reduces(spec)) {
+        (Space::Generic | Space::Global, Some(_)) => bound.communicating(Communication::Reductions),
+        (Space::Generic | Space::Global, None) => bound.communicating(Communication::Any),
+        _ => bound,
+    }
 }

@@ -6,12 +6,13 @@
     reason = "lane numbers are below 32, values are truncated to their type"
 )]
 
-use super::atomic::update_of;
+use super::atomic::operation_of;
 use super::{Args, Bound, Definition, Refusal, Shape, Slot, Spec, Unit};
 use crate::bind_plain;
-use crate::machine::{AccessKind, Bulk, Flow, Reduction, Row, Type, Warp, at, cluster_address, lanes_of};
-use crate::memory::Space;
+use crate::machine::{AccessKind, Bulk, Flow, Row, Type, Warp, at, cluster_address, lanes_of};
+use crate::memory::{Operation, Space};
 use crate::observe::BulkCopy;
+use crate::program::Communication;
 use crate::stop::{Blame, StopKind};
 
 macro_rules! op {
@@ -144,11 +145,10 @@ pub(super) const DEFINITIONS: &[Definition] = &[
 ];
 
 /// The reduction that a form names, in shared or global memory.
-fn reduction(spec: &Spec<'_>, shared: bool) -> Result<Option<Reduction>, Refusal> {
+fn reduction(spec: &Spec<'_>, shared: bool) -> Result<Option<Operation>, Refusal> {
     let Some(name) = spec.get("redOp").or(spec.get("add")) else { return Ok(None) };
     let ty = spec.ty("type")?;
-    let apply = update_of(name, ty, shared).ok_or_else(|| spec.gap("this operator"))?;
-    Ok(Some(Reduction { ty, apply }))
+    operation_of(name, ty, shared).map(Some).ok_or_else(|| spec.gap("this operator"))
 }
 
 /// The shared address of a lane's operand, which may be generic, as an address in the cluster.
@@ -198,7 +198,9 @@ fn copy(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         slots.push(Slot::Src(Type::B64));
     }
     let align = 16;
-    Ok(Bound::fallible(slots, move |w, args| {
+    let communication =
+        if store && reduction.is_some() { Communication::Reductions } else { Communication::None };
+    let bound = Bound::fallible(slots, move |w, args| {
         let (to, from) = (w.addresses(args.at[0]), w.addresses(args.at[1]));
         let sizes = w.state.regs.w32[at(args.o[0])];
         let barriers = if tracked { w.addresses(args.at[2]) } else { Row([0; 32]) };
@@ -251,7 +253,8 @@ fn copy(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             }
         }
         Ok(w.worked(moved))
-    }))
+    });
+    Ok(bound.communicating(communication))
 }
 
 /// `st.async` and `red.async`: the value is in registers.

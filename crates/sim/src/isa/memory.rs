@@ -5,6 +5,7 @@ use super::{AddressArg, Args, Bound, Definition, Inline, Refusal, Shape, Slot, S
 use crate::bind;
 use crate::machine::{Flow, LANES, Row, Type, Warp, Width, at};
 use crate::memory::Space;
+use crate::program::Communication;
 use crate::simd::Simd;
 
 /// The syntax box of a form, its own classes, and the classes that `ld` and `st` share; classes that the box does not
@@ -273,7 +274,11 @@ fn load<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
 /// Whether blocks can communicate by this access: ordered accesses and, from older PTX, `.cv` loads (fetch again) and `.wt`
 /// stores (write through).
 fn talking(bound: Bound, space: Space) -> Bound {
-    if matches!(space, Space::Generic | Space::Global) { bound.communicating() } else { bound }
+    if matches!(space, Space::Generic | Space::Global) {
+        bound.communicating(Communication::Any)
+    } else {
+        bound
+    }
 }
 
 fn load_ordered<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {

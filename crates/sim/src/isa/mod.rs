@@ -48,6 +48,7 @@ pub use needs::{Needs, needs};
 pub use op::{Callee, Op};
 
 use crate::machine::{Flow, Type, Warp, Width};
+use crate::program::Communication;
 use crate::simd::Level;
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -170,8 +171,8 @@ pub struct Bound {
     pub run: Run,
     /// What each operand of the instruction must be.
     pub slots: Vec<Slot>,
-    /// Whether the instruction lets a block communicate with another block while both run.
-    pub communicates: bool,
+    /// How the instruction lets a block communicate with another block while both run.
+    pub communication: Communication,
     /// What a bundle need not call the routine for.
     pub inline: Inline,
 }
@@ -329,7 +330,7 @@ impl Bound {
         Bound {
             run: Box::new(run),
             slots: slots.into_iter().collect(),
-            communicates: false,
+            communication: Communication::None,
             inline: Inline::No,
         }
     }
@@ -342,11 +343,17 @@ impl Bound {
         Bound::new(slots, move |w, args| run(w, args).unwrap_or_else(|flow| flow))
     }
 
-    /// Marks the instruction as one through which blocks communicate, so that they must not run in parallel.
+    /// Sets how blocks communicate by the instruction. A block that runs ahead of its turn stays at it.
     #[must_use]
-    pub fn communicating(mut self) -> Bound {
-        self.communicates = true;
-        self
+    pub fn communicating(self, way: Communication) -> Bound {
+        if way == Communication::None {
+            return self;
+        }
+        let run = self.run;
+        let held = move |w: &mut Warp<'_, '_>, args: &Args| {
+            if w.global.is_ahead() { Flow::Hold } else { run(w, args) }
+        };
+        Bound { run: Box::new(held), communication: way, ..self }
     }
 }
 

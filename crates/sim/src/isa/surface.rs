@@ -9,6 +9,7 @@ use super::{Args, Bound, Definition, Refusal, Shape, Slot, Spec, Unit};
 use crate::bind_plain;
 use crate::machine::{Flow, Geometry, LANES, Row, Type, Warp, Width, at, lanes_of};
 use crate::memory::{Image, Layout, Space};
+use crate::program::Communication;
 use crate::stop::{Blame, StopKind};
 use std::sync::Arc;
 
@@ -241,7 +242,7 @@ fn load(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         }
         Ok(Flow::Next)
     });
-    Ok(if spec.get("cop") == Some("cv") { bound.communicating() } else { bound })
+    Ok(if spec.get("cop") == Some("cv") { bound.communicating(Communication::Any) } else { bound })
 }
 
 /// Reads up to 32 bytes of each active lane.
@@ -302,7 +303,7 @@ fn store(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         }
         put(w, &located.addresses, located.lanes, total, &words)
     });
-    Ok(if spec.get("cop") == Some("wt") { bound.communicating() } else { bound })
+    Ok(if spec.get("cop") == Some("wt") { bound.communicating(Communication::Any) } else { bound })
 }
 
 fn put(
@@ -388,7 +389,7 @@ fn reduce(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         w.exec = exec;
         updated.map(|_| Flow::Next)
     });
-    Ok(bound.communicating())
+    Ok(bound.communicating(Communication::Any))
 }
 
 /// The new value of a cell.

@@ -12,6 +12,7 @@ use super::lanes::together;
 use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
 use crate::machine::{BarrierReduction, Flow, Row, Type, Wait, Warp, Width, at, lanes_of};
+use crate::program::Communication;
 
 /// An entry of this family.
 macro_rules! op {
@@ -103,7 +104,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
 fn fence(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let wide = ["level", "scope"].iter().any(|class| matches!(spec.get(class), Some("gl" | "gpu" | "sys")));
     let bound = Bound::new([], |_, _| Flow::Next);
-    Ok(if wide { bound.communicating() } else { bound })
+    Ok(if wide { bound.communicating(Communication::Any) } else { bound })
 }
 
 /// Waits for the grids that this one depends on, or lets those that depend on it start. Those before it have ended here; their stores

@@ -8,13 +8,14 @@
     reason = "lane numbers are below 32, coordinates are the bits of signed numbers"
 )]
 
-use super::atomic::update_of;
+use super::atomic::operation_of;
 use super::bulk::describe;
 use super::{Args, Bound, Definition, Refusal, Shape, Slot, Spec, Unit};
 use crate::bind_plain;
-use crate::machine::{AccessKind, Bulk, Flow, Reduction, Row, Type, Warp, at, cluster_address, lanes_of};
-use crate::memory::{Fault, FaultKind, Space};
+use crate::machine::{AccessKind, Bulk, Flow, Row, Type, Warp, at, cluster_address, lanes_of};
+use crate::memory::{Fault, FaultKind, Operation, Space};
 use crate::observe::{MapAction, MapUse};
+use crate::program::Communication;
 use crate::stop::{Blame, StopKind};
 use crate::tensor_map::{BYTES, DataType, Fill, Interleave, Plan, PlanError, Swizzle, TensorMap};
 use std::sync::Arc;
@@ -284,7 +285,7 @@ fn copy(spec: &Spec<'_>) -> Result<Bound, Refusal> {
 }
 
 /// The type and operator of a reduction of elements of a tensor, if the manual defines it.
-fn reduction(name: &str, data_type: DataType) -> Option<Reduction> {
+fn reduction(name: &str, data_type: DataType) -> Option<Operation> {
     use DataType::{Bfloat16, Float16, Float32, Int32, Int64, Uint32, Uint64};
     let ty = match (name, data_type) {
         ("add" | "min" | "max" | "inc" | "dec" | "and" | "or" | "xor", Uint32) => Type::U32,
@@ -296,7 +297,7 @@ fn reduction(name: &str, data_type: DataType) -> Option<Reduction> {
         ("add" | "min" | "max", Bfloat16) => Type::BF16,
         _ => return None,
     };
-    Some(Reduction { ty, apply: update_of(name, ty, false)? })
+    operation_of(name, ty, false)
 }
 
 /// From shared to global memory.
@@ -306,7 +307,8 @@ fn store(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     if spec.has("L2::cache_hint") {
         slots.push(Slot::Src(Type::B64));
     }
-    Ok(Bound::fallible(slots, move |w, args| {
+    let communication = if operator.is_some() { Communication::Reductions } else { Communication::None };
+    let bound = Bound::fallible(slots, move |w, args| {
         let [maps, from] = [0, 1].map(|i| w.addresses(args.at[i]));
         let operands = Operands::read(w, args, count, false);
         let mut moved = 0;
@@ -336,7 +338,8 @@ fn store(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             w.start_bulk(Bulk { copy, plan: Some(Arc::new(plan)), data: None, reduction, moved: false })?;
         }
         Ok(w.worked(moved))
-    }))
+    });
+    Ok(bound.communicating(communication))
 }
 
 /// A prefetch does not affect values, but its map must be valid.
@@ -462,9 +465,8 @@ fn replace(spec: &Spec<'_>) -> Result<Bound, Refusal> {
 }
 
 /// `tensormap.cp_fenceproxy`: the warp copies a map from shared to global memory, and releases it to the tensormap proxy.
-fn publish(spec: &Spec<'_>) -> Result<Bound, Refusal> {
-    let wide = matches!(spec.get("scope"), Some("gpu" | "sys"));
-    let bound = Bound::fallible([Slot::Address, Slot::Address, Slot::Static], |w, args| {
+fn publish(_: &Spec<'_>) -> Result<Bound, Refusal> {
+    Ok(Bound::fallible([Slot::Address, Slot::Address, Slot::Static], |w, args| {
         if !w.gather_warp() {
             return Ok(Flow::Wait);
         }
@@ -481,15 +483,15 @@ fn publish(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         write_map(w, lane, (Space::Global, to), &bytes)?;
         observe(w, lane, MapAction::Released, (Space::Global, 0));
         Ok(Flow::Next)
-    });
-    Ok(if wide { bound.communicating() } else { bound })
+    }))
 }
 
-/// `fence.proxy.tensormap::generic`. Memory is always up to date here, but the checks need to know.
+/// `fence.proxy.tensormap::generic`. Memory is always up to date here, but the checks need to know. Blocks that pass a map on
+/// communicate by what shows that it is complete, not by this fence.
 fn fence(spec: &Spec<'_>) -> Result<Bound, Refusal> {
-    let (wide, acquires) = (matches!(spec.get("scope"), Some("gpu" | "sys")), spec.has("acquire"));
+    let acquires = spec.has("acquire");
     let slots = if acquires { vec![Slot::Address, Slot::Static] } else { Vec::new() };
-    let bound = Bound::fallible(slots, move |w, args| {
+    Ok(Bound::fallible(slots, move |w, args| {
         let addresses = if acquires { w.addresses(args.at[0]) } else { Row([0; 32]) };
         for lane in lanes_of(w.exec) {
             let (action, place) = if acquires {
@@ -500,8 +502,7 @@ fn fence(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             observe(w, lane, action, place);
         }
         Ok(Flow::Next)
-    });
-    Ok(if wide { bound.communicating() } else { bound })
+    }))
 }
 
 fn observe(w: &mut Warp<'_, '_>, lane: usize, action: MapAction, place: (Space, u64)) {

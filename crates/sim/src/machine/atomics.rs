@@ -16,7 +16,8 @@ impl Warp<'_, '_> {
         self.update_by(space, addresses, bytes, None, f)
     }
 
-    /// As [`update`](Self::update), where `f` does an operation on global memory that can be done later; with its operands.
+    /// As [`update`](Self::update), where `f` does an operation on cells of global memory that can be done later; with its
+    /// operands.
     pub fn update_by(
         &mut self,
         space: Space,
@@ -42,7 +43,7 @@ impl Warp<'_, '_> {
                     let after = f(lane, before);
                     unchanged |= u32::from(after == before) << lane;
                     if let Some((operation, operands)) = later.filter(|_| space == Space::Global)
-                        && self.global.postpone(address, operation, operands.0[lane])?
+                        && self.global.postpone(address, bytes, operation, operands.0[lane])?
                     {
                         return Ok(());
                     }

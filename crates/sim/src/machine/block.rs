@@ -1,12 +1,13 @@
 //! A block: its shared memory, its barriers, and the scheduling of its warps.
 
 use super::footprint::{self, Allowance};
+use super::start::start_warp;
 use super::turns::Turns;
 use super::warp::Turn;
-use super::{Grid, Row, Wait, Warp, WarpState, at};
+use super::{Grid, Wait, Warp, WarpState, at};
 use crate::memory::{Global, Heap, SharedMemory};
 use crate::observe::{Arrival, Detail, Observer};
-use crate::program::{BASES, SpecialKind};
+use crate::program::BASES;
 use crate::stop::{Blame, Stop, StopKind};
 
 /// The state that the warps of a block share.
@@ -335,6 +336,10 @@ pub(super) struct BlockRun {
     pub(super) done: Vec<bool>,
     pub(super) order: Vec<usize>,
     pub(super) instructions: u64,
+    /// Instructions of its first turn that it has executed ahead of it.
+    pub(super) early: u64,
+    /// Whether it has used up that turn.
+    pub(super) used_turn: bool,
     /// Whether its last turn made no irreversible progress (no barrier completed and no thread exited).
     pub(super) idle: bool,
     /// Whether it is at its breakpoint and waits for release.
@@ -391,6 +396,8 @@ pub(super) enum Progress {
     Done,
     /// The instructions of this turn are used up.
     Expired,
+    /// It has run ahead of its turn, and must wait for it.
+    Held,
     Stopped(Box<Stop>),
 }
 
@@ -446,6 +453,8 @@ impl BlockRun {
             warps,
             order,
             instructions: 0,
+            early: 0,
+            used_turn: false,
             idle: false,
             paused: false,
             released: false,
@@ -589,7 +598,8 @@ impl BlockRun {
         mut watch: Option<&mut (dyn Observer + 'static)>,
         allowance: &Allowance,
     ) -> Progress {
-        let start = self.instructions;
+        // What it has done ahead belongs to its first turn.
+        let start = self.instructions.saturating_sub(std::mem::take(&mut self.early));
         self.paused = false;
         // In a short turn, all warps together share the limit.
         let warps = u64::try_from(self.warps.len().max(1)).unwrap_or(1);
@@ -598,7 +608,7 @@ impl BlockRun {
         let heard = watch.as_deref().is_some_and(|watch| watch.detail() == Detail::Instructions);
         let mut polling = Polling::default();
         loop {
-            let (mut moved, mut expired, mut polls) = (false, false, true);
+            let (mut moved, mut expired, mut polls, mut held) = (false, false, true, false);
             for i in self.order.clone() {
                 if self.done[i] {
                     continue;
@@ -613,6 +623,7 @@ impl BlockRun {
                     Ok((turn, any)) => {
                         moved |= any;
                         expired |= turn == Turn::Expired;
+                        held |= turn == Turn::Held;
                         polls &= turn == Turn::Paused || !any;
                     }
                     Err(stop) => return Progress::Stopped(stop),
@@ -637,6 +648,9 @@ impl BlockRun {
                 self.released = true;
                 global.waited();
                 moved = true;
+            }
+            if !moved && held {
+                return Progress::Held;
             }
             if !moved {
                 return Progress::Stopped(Box::new(self.deadlock(grid)));
@@ -695,56 +709,6 @@ impl BlockRun {
     fn completions(&self) -> u64 {
         self.ctas.iter().map(|cta| cta.completions).sum()
     }
-}
-
-/// Prepares a warp to start. It keeps only the memory of the previous one.
-fn start_warp(state: &mut WarpState, grid: &Grid<'_>, block: [u32; 3], id: u32, threads: u32) {
-    let program = grid.program;
-    let WarpState { mut regs, mut local, .. } = std::mem::take(state);
-    regs.copy_from(&program.registers);
-    local.reset(program.frame);
-    for special in &program.specials {
-        special.write(&mut regs, &special_row(grid, special.kind, block, id));
-    }
-    let existing = threads - id * 32;
-    let mask = if existing >= 32 { u32::MAX } else { (1 << existing) - 1 };
-    *state = WarpState { id, regs, local, exited: !mask, ..WarpState::default() };
-    state.subwarp.mask = mask;
-    state.subwarp.pc = program.entry;
-}
-
-/// A special register of all lanes of a warp.
-fn special_row(grid: &Grid<'_>, kind: SpecialKind, block: [u32; 3], warp: u32) -> Row<u64> {
-    let first = warp * 32;
-    let mut row = Row([0u64; 32]);
-    match kind {
-        SpecialKind::Tid(axis) => {
-            // Incremented instead of divided: divisions in every lane of every warp of every block would be measurable.
-            let mut thread = grid.thread(first);
-            for value in &mut row.0 {
-                *value = u64::from(thread[axis]);
-                thread[0] += 1;
-                if thread[0] == grid.threads[0] {
-                    thread = [0, thread[1] + 1, thread[2]];
-                }
-                if thread[1] == grid.threads[1] {
-                    thread = [thread[0], 0, thread[2] + 1];
-                }
-            }
-        }
-        SpecialKind::Laneid
-        | SpecialKind::LanemaskEq
-        | SpecialKind::LanemaskLe
-        | SpecialKind::LanemaskLt
-        | SpecialKind::LanemaskGe
-        | SpecialKind::LanemaskGt => {
-            for (lane, value) in (0u32..).zip(&mut row.0) {
-                *value = grid.special(kind, block, first + lane, lane, warp);
-            }
-        }
-        _ => row = Row::splat(grid.special(kind, block, first, 0, warp)),
-    }
-    row
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@
 )]
 
 use super::block::Cta;
-use super::{AccessKind, Flow, Mbarrier, Type, Warp, cluster_address};
-use crate::memory::{Fault, FaultKind, Space};
+use super::{AccessKind, Flow, Mbarrier, Warp, cluster_address};
+use crate::memory::{Fault, FaultKind, Operation, Space};
 use crate::num::Rounding;
 use crate::num::fp8::cvt_tf32_f32;
 use crate::observe::BulkCopy;
@@ -27,15 +27,6 @@ const UNDER_WAY: usize = 1 << 12;
 /// Bytes of sources that were read and not written yet; beyond that, their copies are completed.
 const KEPT: usize = 32 << 20;
 
-/// How the bytes of a copy are combined with those of its destination.
-#[derive(Clone, Copy, Debug)]
-pub struct Reduction {
-    /// The type of the elements.
-    pub ty: Type,
-    /// The new value, from the value in memory and that of the copy.
-    pub apply: fn(u128, u128) -> u128,
-}
-
 /// A bulk copy that is not complete. Addresses in shared memory are addresses in the cluster.
 #[derive(Clone, Debug)]
 pub struct Bulk {
@@ -45,8 +36,8 @@ pub struct Bulk {
     pub plan: Option<Arc<Plan>>,
     /// The bytes to write, once they are read.
     pub data: Option<Vec<u8>>,
-    /// Whether they are combined with those of the destination.
-    pub reduction: Option<Reduction>,
+    /// How they are combined with those of the destination, if they are.
+    pub reduction: Option<Operation>,
     /// Whether they were written already.
     pub moved: bool,
 }
@@ -289,17 +280,30 @@ impl Warp<'_, '_> {
         let size = bulk.reduction.map_or(4, |reduction| reduction.ty.bytes());
         for (at, piece) in (0u64..).step_by(size as usize).zip(data.chunks_exact(size as usize)) {
             let address = copy.to.1 + at;
-            let mut value = piece.iter().rev().fold(0u128, |value, byte| value << 8 | u128::from(*byte));
-            let written = self.check(copy.to.0, address, size, true).and_then(|()| {
-                if let Some(reduction) = bulk.reduction {
-                    value = (reduction.apply)(self.read_lane(copy.to.0, lane, address, size)?, value);
-                }
-                self.write_lane(copy.to.0, lane, address, size, value)
-            });
+            let value = piece.iter().rev().fold(0u128, |value, byte| value << 8 | u128::from(*byte));
+            let written = self.put_element((copy.to.0, address), lane, size, value, bulk.reduction);
             written.map_err(|fault| self.bulk_fault(&copy, fault, AccessKind::Write, copy.bytes))?;
         }
         bulk.moved = true;
         if self.global.is_full() { Err(self.no_room_for_stores()) } else { Ok(()) }
+    }
+
+    /// Writes an element of a copy, or combines it with the one in memory.
+    fn put_element(
+        &mut self,
+        (space, address): (Space, u64),
+        lane: usize,
+        bytes: u32,
+        value: u128,
+        reduction: Option<Operation>,
+    ) -> Result<(), Fault> {
+        self.check(space, address, bytes, true)?;
+        let Some(operation) = reduction else { return self.write_lane(space, lane, address, bytes, value) };
+        if space == Space::Global && self.global.postpone(address, bytes, operation, value)? {
+            return Ok(());
+        }
+        let value = (operation.apply)(self.read_lane(space, lane, address, bytes)?, value);
+        self.write_lane(space, lane, address, bytes, value)
     }
 
     /// Reads bytes for a tensor copy.
@@ -333,7 +337,7 @@ impl Warp<'_, '_> {
         copy: &BulkCopy,
         (space, address): (Space, u64),
         data: &[u8],
-        reduction: Option<Reduction>,
+        reduction: Option<Operation>,
     ) -> Result<(), Flow> {
         let (lane, mut done) = (copy.lane as usize, 0);
         while done < data.len() {
@@ -343,13 +347,8 @@ impl Warp<'_, '_> {
                 None => piece_size(at, data.len() - done),
             };
             let bytes = data.get(done..done + size as usize).unwrap_or(&[]);
-            let mut value = bytes.iter().rev().fold(0u128, |value, byte| value << 8 | u128::from(*byte));
-            let written = self.check(space, at, size, true).and_then(|()| {
-                if let Some(reduction) = reduction {
-                    value = (reduction.apply)(self.read_lane(space, lane, at, size)?, value);
-                }
-                self.write_lane(space, lane, at, size, value)
-            });
+            let value = bytes.iter().rev().fold(0u128, |value, byte| value << 8 | u128::from(*byte));
+            let written = self.put_element((space, at), lane, size, value, reduction);
             written.map_err(|fault| self.bulk_fault(copy, fault, AccessKind::Write, size))?;
             done += size as usize;
         }
@@ -391,7 +390,7 @@ impl Warp<'_, '_> {
         copy: &BulkCopy,
         plan: &Plan,
         data: &[u8],
-        reduction: Option<Reduction>,
+        reduction: Option<Operation>,
     ) -> Result<(), Flow> {
         if copy.to.0 == Space::Shared {
             let (window, base) = window_of(copy.to.1);

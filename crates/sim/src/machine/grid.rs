@@ -1,10 +1,11 @@
 //! A launch: runs blocks on all cores, with an outcome that does not depend on the number of cores.
 //!
 //! Blocks that cannot communicate run in waves of a fixed size. Every block of a wave sees memory as it was at the start of
-//! the wave; their stores are merged in block order when the wave ends, and so are atomic operations whose results are unused
-//! and whose order does not matter. If the program can communicate between blocks otherwise, blocks take turns on one thread,
-//! and a block that spins yields to the next.
+//! the wave; their stores are merged in block order when the wave ends, and so are reductions: atomic operations whose results
+//! are unused. If the program can communicate between blocks otherwise, blocks take turns on one thread, and a block that
+//! spins yields to the next. Blocks also take turns from the first one on whose reductions take too much memory.
 
+use super::ahead::{Ahead, Early};
 use super::block::{BlockRun, GridDependency, Progress, Spare};
 use super::cluster;
 use super::footprint::Allowance;
@@ -18,6 +19,7 @@ use crate::program::{Communication, Program, RESERVED_SHARED, SpecialKind};
 use crate::schedule::{Blocks, Schedule};
 use crate::stop::{Blame, Stop, StopKind};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -62,11 +64,22 @@ pub struct Grid<'a> {
     /// Indices of the instructions before which warps of a guided launch stop; empty if it is not guided.
     pub steps: &'a [bool],
     /// Whether observers see what the blocks do.
-    pub observed: bool,
+    pub observed: Observed,
     /// Whether the bytes that it overwrites are kept.
     pub keeps_earlier: bool,
     /// The limits of the launch.
     pub limits: Limits,
+}
+
+/// Who sees what the blocks of a launch do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Observed {
+    /// No observer.
+    No,
+    /// Observers of stretches of instructions that do not depend on each other.
+    Apart,
+    /// Observers that may share what they record of blocks that communicate.
+    Together,
 }
 
 /// The limits of a launch.
@@ -273,8 +286,6 @@ pub fn run(
     }
     if let Some(selection) = grid.selection {
         let count = u32::try_from(selection.len()).unwrap_or(u32::MAX);
-        // Observers of atomics share a record whose limit is reached in block order.
-        let threads = if grid.program.communication == Communication::None { threads } else { 1 };
         return run_in_waves(grid, memory, count, threads.max(1), listen, collect);
     }
     if grid.cluster_size() > 1 {
@@ -292,9 +303,9 @@ pub(super) fn dispatch(
     count: u32,
     (listen, collect): (Listen<'_>, Collect<'_>),
 ) -> Outcome {
-    // A schedule of blocks asks for turns too. Observers of clusters share the record of global memory, because the blocks of a
-    // cluster can order their accesses.
-    let observed = grid.observed || grid.schedule.blocks != Blocks::InOrder;
+    // A schedule of blocks matters only if they affect each other.
+    let communication = grid.program.communication;
+    let scheduled = grid.schedule.blocks != Blocks::InOrder && communication != Communication::None;
     let kept = grid.keeps_earlier.then(Earlier::default);
     let on_memory = |mut heap: Writing<'_>, run: &mut dyn FnMut(&mut Heap) -> Outcome| {
         heap.dependence.kept = kept;
@@ -304,11 +315,15 @@ pub(super) fn dispatch(
     };
     if let Some(guide) = guide {
         on_memory(memory.write(), &mut |heap| guided::run(grid, heap, count, guide, listen, collect))
-    } else if grid.program.communication.takes_turns(observed)
-        || observed && grid.cluster_size() > 1
+    } else if communication.takes_turns()
+        || scheduled
+        // Observers of clusters share the record of global memory, because the blocks of a cluster can order their accesses.
+        || (grid.observed != Observed::No || grid.schedule.blocks != Blocks::InOrder) && grid.cluster_size() > 1
         || count == 1 && !memory.is_concurrent()
     {
-        on_memory(memory.write(), &mut |heap| run_in_turns(grid, heap, count, listen, collect))
+        on_memory(memory.write(), &mut |heap| {
+            run_in_turns(grid, heap, 0..count, (Begun::default(), threads), listen, collect)
+        })
     } else {
         run_in_waves(grid, memory, count, threads.max(1), listen, collect)
     }
@@ -377,12 +392,17 @@ fn run_in_waves(
         drop(reading);
         let mut heap = memory.write();
         heap.dependence.kept = kept.take();
-        for slot in slots {
+        let mut full = None;
+        for (block, slot) in (start..).zip(slots) {
             let Ok(Some((finished, watch))) = slot.into_inner() else {
                 outcome.stop =
                     Some(Box::new(Stop::general(Blame::Bug, StopKind::Internal, "a block was lost")));
                 break;
             };
+            if grid.program.communication == Communication::Reductions && finished.overlay.is_full() {
+                full = Some(block);
+                break;
+            }
             outcome.instructions += finished.instructions;
             used = used.saturating_add(finished.instructions).saturating_add(cost);
             outcome.output.extend(finished.output);
@@ -398,6 +418,23 @@ fn run_in_waves(
             if outcome.stop.is_some() {
                 break;
             }
+        }
+        if full.is_some() && grid.selection.is_some() {
+            let sentence = "a block of the sample has more reductions than can be kept for its end";
+            outcome.stop = Some(Box::new(Stop::general(Blame::Limit, StopKind::Limit, sentence)));
+            return outcome;
+        }
+        if let Some(block) = full {
+            let mut outcome = run_in_turns(
+                grid,
+                &mut heap,
+                block..count,
+                (Begun { outcome, used }, threads),
+                listen,
+                collect,
+            );
+            outcome.earlier = heap.dependence.kept.take();
+            return outcome;
         }
         kept = heap.dependence.kept.take();
         start = end;
@@ -447,7 +484,7 @@ fn run_block(
         match run.run(grid, &mut global, watch.as_deref_mut(), &allowance) {
             Progress::Stopped(stop) => break Some(stop),
             Progress::Done => break None,
-            Progress::Expired => {}
+            Progress::Expired | Progress::Held => {}
         }
         let due = suspicion.is_due(run.instructions, run.progress());
         if let Some(steps) = due.or(run.polling.then_some(POLLING)) {
@@ -554,17 +591,25 @@ fn resume(active: &mut [Active]) {
 /// An active block and its observer.
 pub(super) type Active = (BlockRun, Option<Box<dyn Observer>>);
 
+/// What the blocks have done that ended before others take turns.
+#[derive(Default)]
+struct Begun {
+    outcome: Outcome,
+    /// Instructions, and the start cost of blocks.
+    used: u64,
+}
+
 /// Runs blocks in turns on the memory itself. A block that does not finish in its turn lets the next one start, so blocks
 /// may wait for each other. If all active blocks wait, their number is doubled, up to the number that a device runs at the
 /// same time.
 fn run_in_turns(
     grid: &Grid<'_>,
     heap: &mut Heap,
-    count: u32,
+    blocks: Range<u32>,
+    (Begun { mut outcome, mut used }, threads): (Begun, usize),
     listen: Listen<'_>,
     collect: Collect<'_>,
 ) -> Outcome {
-    let mut outcome = Outcome::default();
     let mut active: Vec<Active> = Vec::new();
     // The results of finished blocks, to be passed on in block order.
     let mut finished: BTreeMap<u32, Ended> = BTreeMap::new();
@@ -572,9 +617,9 @@ fn run_in_turns(
     let residency = grid.residency();
     let resident = residency.blocks;
     let cost = grid.start_cost();
-    let mut used = 0u64;
-    let mut printed = 0usize;
-    let mut turns = Turns::new(grid.unit_schedule(), count, resident);
+    let mut printed = outcome.output.len();
+    let mut turns = Turns::new(grid.unit_schedule(), blocks.end, resident).starting_at(blocks.start);
+    let mut ahead = Ahead::new(grid, blocks.end, threads);
     // Bytes that the active blocks hold.
     let mut held = 0u64;
     let mut suspicion = Suspicion::default();
@@ -591,18 +636,28 @@ fn run_in_turns(
                 break;
             }
             let Some(next) = turns.start() else { break };
-            let mut run = BlockRun::new(grid, next, std::mem::take(&mut spare));
+            used = used.saturating_add(cost);
+            let left = grid.limits.instructions.saturating_sub(used);
+            let (mut run, watch) = if let Some(early) = ahead.take(grid, heap, next, left, listen) {
+                let Early { mut run, watch, expired, .. } = early;
+                outcome.instructions += run.instructions;
+                used = used.saturating_add(run.instructions);
+                (run.early, run.used_turn) = (if expired { 0 } else { run.instructions }, expired);
+                (run, watch)
+            } else {
+                (BlockRun::new(grid, next, std::mem::take(&mut spare)), listen(next))
+            };
             run.stop_at(&turns, grid);
             // A block that joins waiting blocks has short turns until it has made progress.
-            run.idle = waiting.is_some();
+            run.idle = waiting.is_some() || run.used_turn && run.progress() == 0;
             held = held.saturating_add(run.footprint(grid));
-            active.push((run, listen(next)));
-            used = used.saturating_add(cost);
+            active.push((run, watch));
         }
         starts = if waiting.is_none() { turns.starts(active.len()) } else { 0 };
         let mut i = 0;
         while i < active.len() {
-            let turn = turns.turn(active[i].0.idle);
+            let used_turn = std::mem::take(&mut active[i].0.used_turn);
+            let turn = if used_turn { 0 } else { turns.turn(active[i].0.idle) };
             if turn == 0 || active[i].0.paused {
                 i += 1;
                 continue;
@@ -611,7 +666,7 @@ fn run_in_turns(
             let before = run.instructions;
             let mut global = run.direct(heap);
             held = held.saturating_sub(run.footprint(grid));
-            let room = grid.limits.memory.saturating_sub(held);
+            let room = grid.limits.memory.saturating_sub(held).saturating_sub(ahead.bytes());
             let progress_before = run.progress();
             let allowance = Allowance {
                 turn,
@@ -626,7 +681,7 @@ fn run_in_turns(
             outcome.instructions += run.instructions - before;
             used = used.saturating_add(run.instructions - before);
             let index = run.index();
-            let done = !matches!(progress, Progress::Expired);
+            let done = !matches!(progress, Progress::Expired | Progress::Held);
             if let Progress::Stopped(stop) = progress {
                 outcome.stop = Some(stop);
             }

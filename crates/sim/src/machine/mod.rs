@@ -1,6 +1,7 @@
 //! The machine: grid, block, warp, lane.
 
 mod access;
+mod ahead;
 mod atomics;
 mod block;
 mod bulk;
@@ -19,6 +20,7 @@ mod multiply;
 mod registers;
 mod residency;
 mod spin;
+mod start;
 mod subwarp;
 mod tensor;
 mod texture;
@@ -39,7 +41,7 @@ pub(crate) use used::used_pieces;
 #[doc(hidden)]
 pub use block::{Barrier, BarrierReduction, Cta, GridDependency};
 #[doc(hidden)]
-pub use bulk::{Bulk, Reduction};
+pub use bulk::Bulk;
 #[doc(hidden)]
 pub use bundle::{Execute, Place};
 #[doc(hidden)]
@@ -49,7 +51,7 @@ pub use cluster::cluster_address;
 #[doc(hidden)]
 pub use copies::{Pending, PendingArrival, PendingCopy};
 #[doc(hidden)]
-pub use grid::{Collect, Grid, Listen, run};
+pub use grid::{Collect, Grid, Listen, Observed, run};
 #[doc(hidden)]
 pub use guided::{Guide, Next, Ready};
 #[doc(hidden)]

@@ -4,7 +4,7 @@ use super::block::Stops;
 use crate::schedule::{Blocks, SplitMix};
 
 /// Instructions that a communicating block runs before the next one gets a turn.
-const TURN: u64 = 65_536;
+pub(super) const TURN: u64 = 65_536;
 /// Likewise, if no barrier completed and no thread exited in its last turn: it may be waiting for a block that has not started.
 const IDLE_TURN: u64 = 2048;
 /// The maximum number of blocks that are shuffled together.
@@ -41,6 +41,12 @@ impl Turns {
         };
         let waiting = first.into_iter().collect();
         Turns { blocks, random: SplitMix(seed), count, window, waiting, behind: 0, first }
+    }
+
+    /// The same turns, if all blocks before this one have ended.
+    pub(super) fn starting_at(mut self, block: u32) -> Turns {
+        self.behind = block.min(self.count);
+        self
     }
 
     /// The breakpoint of a block.

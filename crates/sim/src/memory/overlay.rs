@@ -3,8 +3,9 @@
 //! Blocks that cannot communicate run in parallel on the memory as it was when their wave began, each keeping its own
 //! stores in an [`Overlay`]; the overlays are merged in block order when the wave ends. No two host threads ever share a
 //! writable byte, and the outcome is the same for any number of them, even for kernels with races. An atomic operation whose
-//! result is not used is kept as an operation and done when the overlays are merged. Blocks that can communicate otherwise
-//! (atomics, volatile or ordered accesses) run in turns on the memory itself.
+//! result is not used is kept as an operation and done when the overlays are merged, so that sums of floating-point numbers
+//! are rounded in block order too. Blocks that can communicate otherwise (atomics, volatile or ordered accesses) run in turns
+//! on the memory itself.
 
 use super::{Earlier, Fault, Heap};
 use crate::isa::op::Combine;
@@ -25,46 +26,55 @@ pub struct Overlay {
     last: Option<(u64, usize)>,
     /// Atomic operations on cells that the block did not store to before, in order.
     updates: Vec<Update>,
+    /// The different operations among them.
+    operations: Vec<Operation>,
     /// Pages that know the latest updates of their words.
     updated: usize,
     /// The maximum number of bytes of host memory.
     room: usize,
     /// Whether the block has waited for the launches that its own depends on.
     waited: bool,
+    /// Whether the block runs ahead of its turn.
+    ahead: bool,
     /// Receives the stores that exceed the limit. A block that has this page is stopped, and its reads do not matter.
     excess: Option<Box<Page>>,
 }
 
-/// An atomic operation that does not return a value.
+/// An atomic operation on a cell, or on each of several cells next to each other.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation {
     /// What it computes; with the type it identifies the function.
     pub combine: Combine,
-    /// Of the cell: 4 or 8 bytes.
+    /// Of the cell: 2, 4 or 8 bytes if it is kept.
     pub ty: Type,
     /// The new value of the cell, from its old value and the operand.
     pub apply: fn(u128, u128) -> u128,
 }
 
-/// Atomic operations of one kind on one cell.
-#[derive(Clone, Debug)]
-struct Update {
-    address: u64,
-    operation: Operation,
-    /// The operands, combined.
-    operand: u128,
-}
+impl Operation {
+    /// Whether two operands can be combined before they are applied: integers and bits. Rounding depends on the order.
+    fn folds(&self) -> bool {
+        let exact = matches!(self.ty, Type::B32 | Type::B64 | Type::U32 | Type::U64 | Type::S32 | Type::S64);
+        exact && self.combine.commutes()
+    }
 
-impl Update {
-    fn is(&self, address: u64, operation: Operation) -> bool {
-        self.address == address
-            && (self.operation.combine, self.operation.ty) == (operation.combine, operation.ty)
+    fn is(&self, other: &Operation) -> bool {
+        (self.combine, self.ty) == (other.combine, other.ty)
     }
 }
 
-fn apply(operation: Operation, cell: &mut [u8], operand: u128) {
+/// An atomic operation on one cell, or several that were combined.
+#[derive(Clone, Copy, Debug)]
+struct Update {
+    address: u64,
+    operand: u64,
+    /// Its number among the operations of the overlay.
+    operation: u32,
+}
+
+fn apply(operation: Operation, cell: &mut [u8], operand: u64) {
     let before = cell.iter().rev().fold(0, |value, byte| value << 8 | u128::from(*byte));
-    let after = (operation.apply)(before, operand).to_le_bytes();
+    let after = (operation.apply)(before, u128::from(operand)).to_le_bytes();
     cell.iter_mut().zip(after).for_each(|(byte, new)| *byte = new);
 }
 
@@ -113,6 +123,11 @@ impl Overlay {
     /// An empty overlay with a limit in bytes of host memory.
     pub fn with_room(bytes: u64) -> Overlay {
         Overlay { room: usize::try_from(bytes).unwrap_or(usize::MAX), ..Overlay::default() }
+    }
+
+    /// As [`with_room`](Self::with_room), for a block that runs ahead of its turn and must not communicate.
+    pub fn ahead(bytes: u64) -> Overlay {
+        Overlay { ahead: true, ..Overlay::with_room(bytes) }
     }
 
     /// Bytes of host memory it takes.
@@ -194,7 +209,8 @@ impl Overlay {
             }
         }
         for i in 0..self.updates.len() {
-            let Some(Update { address, operation, operand }) = self.updates.get(i).cloned() else { continue };
+            let Some(Update { address, operation, operand }) = self.updates.get(i).copied() else { continue };
+            let Some(&operation) = self.operations.get(at(operation)) else { continue };
             let (offset, bytes) = (in_page(address), at(operation.ty.bytes()));
             let mask = ((1u64 << bytes) - 1) << (offset % 64);
             let Some(&place) = self.index.get(&(address >> PAGE_SHIFT)) else { continue };
@@ -209,10 +225,10 @@ impl Overlay {
     }
 
     /// Keeps an atomic operation on a cell. The block's own reads see its result.
-    fn update(&mut self, heap: &Heap, allocation: usize, address: u64, operation: Operation, operand: u128) {
+    fn update(&mut self, heap: &Heap, allocation: usize, address: u64, operation: Operation, operand: u64) {
         let (offset, bytes) = (in_page(address), at(operation.ty.bytes()));
         let page = self.page_mut(heap, allocation, address >> PAGE_SHIFT);
-        // Aligned cells of 4 or 8 bytes never cross a page or a mask word.
+        // Aligned cells of at most 8 bytes never cross a page or a mask word.
         let mask = ((1u64 << bytes) - 1) << (offset % 64);
         let Some(cell) = page.data.get_mut(offset..offset + bytes) else { return };
         apply(operation, cell, operand);
@@ -233,15 +249,19 @@ impl Overlay {
         } else {
             page
         };
-        let words = offset / 4..(offset + bytes) / 4;
+        let words = offset / 4..(offset + bytes).div_ceil(4);
         let known = page.latest.get(words.clone()).unwrap_or_default();
         let same = known.first().filter(|first| known.iter().all(|number| number == *first));
         let latest = same.and_then(|number| number.checked_sub(1));
-        if let Some(latest) = latest
+        let known = self.operations.iter().position(|known| known.is(&operation));
+        let kind = known.unwrap_or(self.operations.len());
+        let Ok(kind) = u32::try_from(kind) else { return };
+        if let Some(latest) = latest.filter(|_| operation.folds())
             && let Some(update) = self.updates.get_mut(at(latest))
-            && update.is(address, operation)
+            && (update.address, update.operation) == (address, kind)
         {
-            update.operand = (operation.apply)(update.operand, operand);
+            let both = (operation.apply)(u128::from(update.operand), u128::from(operand));
+            update.operand = u64::try_from(both & u128::from(u64::MAX)).unwrap_or(0);
             return;
         }
         let number = u32::try_from(self.updates.len() + 1).unwrap_or(u32::MAX);
@@ -252,12 +272,21 @@ impl Overlay {
         if let Some(words) = self.page_mut(heap, allocation, address >> PAGE_SHIFT).latest.get_mut(words) {
             words.fill(number);
         }
-        self.updates.push(Update { address, operation, operand });
+        if known.is_none() {
+            self.operations.push(operation);
+        }
+        self.updates.push(Update { address, operand, operation: kind });
+    }
+
+    /// Whether something was lost because it exceeded the limit.
+    pub fn is_full(&self) -> bool {
+        self.excess.is_some()
     }
 
     /// Does the block's atomic operations and copies its stores into the heap. What was freed meanwhile gets nothing.
     pub fn merge_into(self, heap: &mut Heap) {
         for Update { address, operation, operand } in self.updates {
+            let Some(&operation) = self.operations.get(at(operation)) else { continue };
             let bytes = operation.ty.bytes();
             let Ok(allocation) = heap.locate(address, u64::from(bytes)) else { continue };
             let start = usize::try_from(address - heap.allocation(allocation).base).unwrap_or(usize::MAX);
@@ -314,6 +343,12 @@ impl Global<'_> {
         }
     }
 
+    /// Whether the block runs ahead of its turn and must not communicate.
+    #[inline]
+    pub fn is_ahead(&self) -> bool {
+        matches!(self, Global::Overlay(_, overlay) if overlay.ahead)
+    }
+
     /// Whether a wait for the launches that its own depends on must wait.
     #[inline]
     pub fn awaits(&self) -> bool {
@@ -351,7 +386,7 @@ impl Global<'_> {
     /// Whether a store exceeded the limit: the block must be stopped.
     #[inline]
     pub fn is_full(&self) -> bool {
-        matches!(self, Global::Overlay(_, overlay) if overlay.excess.is_some())
+        matches!(self, Global::Overlay(_, overlay) if overlay.is_full())
     }
 
     /// Reads `N` bytes.
@@ -381,12 +416,23 @@ impl Global<'_> {
         out
     }
 
-    /// Keeps an atomic operation on an aligned cell until the wave ends; the block's own reads see its result. `false` if
-    /// this view is the memory itself: then nothing is done.
-    pub fn postpone(&mut self, address: u64, operation: Operation, operand: u128) -> Result<bool, Fault> {
+    /// Keeps an atomic operation on aligned cells of together `bytes` bytes until the wave ends; the block's own reads see its
+    /// result. `false` if this view is the memory itself: then nothing is done.
+    pub fn postpone(
+        &mut self,
+        address: u64,
+        bytes: u32,
+        operation: Operation,
+        operand: u128,
+    ) -> Result<bool, Fault> {
         let Global::Overlay(heap, overlay) = self else { return Ok(false) };
-        let allocation = heap.locate(address, u64::from(operation.ty.bytes()))?;
-        overlay.update(heap, allocation, address, operation, operand);
+        let allocation = heap.locate(address, u64::from(bytes))?;
+        let size = operation.ty.bytes().clamp(1, 8);
+        for start in (0..bytes).step_by(at(size)) {
+            let cell = operand >> (8 * start) & (u128::MAX >> (128 - 8 * size));
+            let cell = u64::try_from(cell).unwrap_or(0);
+            overlay.update(heap, allocation, address + u64::from(start), operation, cell);
+        }
         Ok(true)
     }
 
@@ -553,8 +599,8 @@ mod tests {
         let blocks: Vec<Overlay> = (1..=3)
             .map(|n| {
                 overlay_of(&heap, |view| {
-                    assert!(view.postpone(a, ADD, n).unwrap());
-                    assert!(view.postpone(a, ADD, n).unwrap());
+                    assert!(view.postpone(a, 4, ADD, n).unwrap());
+                    assert!(view.postpone(a, 4, ADD, n).unwrap());
                     assert_eq!(u128::from(u32::from_le_bytes(view.read(a).unwrap())), 10 + 2 * n);
                 })
             })
@@ -572,16 +618,16 @@ mod tests {
         let a = heap.allocate("a", 64).unwrap();
         // max(0 + 1, 5) + 1, then a store of 3 and + 1 at the next cell.
         let first = overlay_of(&heap, |view| {
-            view.postpone(a, ADD, 1).unwrap();
-            view.postpone(a, MAX, 5).unwrap();
-            view.postpone(a, ADD, 1).unwrap();
-            view.postpone(a + 4, ADD, 9).unwrap();
+            view.postpone(a, 4, ADD, 1).unwrap();
+            view.postpone(a, 4, MAX, 5).unwrap();
+            view.postpone(a, 4, ADD, 1).unwrap();
+            view.postpone(a + 4, 4, ADD, 9).unwrap();
             view.write(a + 4, [3, 0, 0, 0]).unwrap();
-            view.postpone(a + 4, ADD, 1).unwrap();
+            view.postpone(a + 4, 4, ADD, 1).unwrap();
         });
         let second = overlay_of(&heap, |view| {
-            view.postpone(a, ADD, 1).unwrap();
-            view.postpone(a + 4, ADD, 1).unwrap();
+            view.postpone(a, 4, ADD, 1).unwrap();
+            view.postpone(a + 4, 4, ADD, 1).unwrap();
         });
         first.merge_into(&mut heap);
         second.merge_into(&mut heap);
@@ -595,7 +641,7 @@ mod tests {
         let overlay = overlay_of(&heap, |view| {
             view.write(freed, [1]).unwrap();
             view.write(a, [2]).unwrap();
-            view.postpone(a + 4, ADD, 3).unwrap();
+            view.postpone(a + 4, 4, ADD, 3).unwrap();
         });
         heap.lend("before", 4096, 64).unwrap();
         heap.free(freed).unwrap();
@@ -611,7 +657,7 @@ mod tests {
         for room in [100, 2000, 4000] {
             let mut view = Global::Overlay(&heap, Overlay::with_room(room));
             for i in 0..1000 {
-                view.postpone(a, if i % 2 == 0 { ADD } else { MAX }, 1).unwrap();
+                view.postpone(a, 4, if i % 2 == 0 { ADD } else { MAX }, 1).unwrap();
             }
             assert!(view.is_full() && view.overlay_bytes() <= room, "{room}");
         }

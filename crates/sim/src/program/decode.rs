@@ -550,10 +550,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
         };
         match self.operands(instruction, &bound.slots) {
             Ok(resolved) => {
-                if bound.communicates {
-                    let free = matches!(&op, Op::Atomic(atomic) if atomic.is_order_free());
-                    self.communicate(if free { Communication::OrderFree } else { Communication::Any });
-                }
+                self.communicate(bound.communication);
                 let pc = self.pc();
                 for (label, table) in resolved.labels {
                     self.fixups.push(Fixup { pc, scope: self.scopes.current(), label, table });
@@ -676,7 +673,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
         let mut program = self.program;
         let dynamic = self.shared.top.min(1 << 30).next_multiple_of(self.shared.dynamic_align);
         program.lanes_wait = (0..program.code.len()).any(|pc| program.lets_wait(pc));
-        if program.communication == Communication::OrderFree && !program.ignores_atomics() {
+        if program.communication == Communication::Reductions && !program.ignores_atomics() {
             program.communication = Communication::Any;
         }
         program.time_rows = TimeRows::of(&program);

@@ -85,18 +85,18 @@ pub enum Communication {
     /// Not at all.
     #[default]
     None,
-    /// Only by atomic operations whose results are unused and whose order does not matter.
-    OrderFree,
+    /// Only by reductions: atomic operations whose results are unused and that order no other access. They can be done when
+    /// the block has ended.
+    Reductions,
     /// By atomic, volatile or ordered accesses, or by fences.
     Any,
 }
 
 impl Communication {
-    /// Whether blocks run in turns on the memory itself. Observers of blocks that communicate share one record of it.
-    pub fn takes_turns(self, observed: bool) -> bool {
+    /// Whether blocks can order their accesses: they run in turns on the memory itself, and their observers share one record.
+    pub fn takes_turns(self) -> bool {
         match self {
-            Communication::None => false,
-            Communication::OrderFree => observed,
+            Communication::None | Communication::Reductions => false,
             Communication::Any => true,
         }
     }

@@ -13,6 +13,7 @@ mod lanes;
 mod mbarrier;
 mod multiply;
 mod output;
+mod reductions;
 mod scaled;
 mod shared_race;
 mod taint;

@@ -1,11 +1,12 @@
 //! The machine around the instructions: turns of diverged lanes, the stack, and values of special registers.
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
+mod ahead;
 mod barriers;
 mod bundles;
 mod faults;
 mod meeting;
-mod order_free;
+mod reductions;
 mod refusals;
 mod reserved;
 mod stack;

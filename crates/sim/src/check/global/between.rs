@@ -1,14 +1,15 @@
-//! Races between blocks that cannot communicate: the accesses of a block are compared with those of the blocks before it.
+//! Races between blocks that cannot order their accesses: those of a block are compared with those of the blocks before it.
 
 use super::super::context::Context;
 use super::super::history::Conflict;
 use super::super::race::Race;
 use super::super::raw::RawFindings;
 use super::super::shadow::{Cell, Many, Owner, Spill, Stamp};
+use super::reduced::{Reduced, WORD};
 use super::{GlobalCell, PAGE, PAGE_BYTES, Pages, report};
 use crate::machine::{AccessKind, at};
 
-/// The accesses of all blocks that cannot communicate.
+/// The accesses of all blocks, which cannot order them.
 pub(crate) struct Between {
     pages: Pages,
 }
@@ -20,7 +21,10 @@ impl Between {
 
     /// The instruction that wrote a byte last.
     pub(crate) fn writer(&mut self, address: u64) -> Option<u32> {
-        self.pages.writer(address).map(|(stamp, _)| stamp.pc)
+        let slot = usize::try_from(address / 4).unwrap_or(0) % PAGE;
+        let reduced = self.pages.reduced.get(&(address / PAGE_BYTES)).map(|page| page[slot]);
+        let reduced = reduced.and_then(|reduced| reduced.last(1 << (address % 4)));
+        self.pages.writer(address).map(|(stamp, _)| stamp).or(reduced).map(|stamp| stamp.pc)
     }
 
     pub(crate) fn full(&self) -> bool {
@@ -38,14 +42,34 @@ impl Between {
         self.pages.full |= own.full;
         own.list.sort_unstable_by_key(|(number, _)| *number);
         for (number, page) in std::mem::take(&mut own.list) {
-            let Some(page) = self.pages.adopt(number, page, block, &own.spill) else { continue };
+            let reduced = own.reduced.remove(&number);
+            let page = if reduced.is_some() || self.pages.reduced.contains_key(&number) {
+                page
+            } else if let Some(page) = self.pages.adopt(number, page, block, &own.spill) {
+                page
+            } else {
+                continue;
+            };
             for slot in slots(page.touched) {
                 let word = page.cells[slot];
                 let whole = word.cell.parts().is_none();
-                if whole && self.pages.adopt_word(number, slot, || word.of_block(block, &own.spill)) {
+                let mine = reduced.as_ref().map(|page| page[slot]).unwrap_or_default();
+                let theirs = self.pages.reduced.get(&number).map(|page| page[slot]).unwrap_or_default();
+                let ordinary = mine.is_empty() && theirs.is_empty();
+                if ordinary
+                    && whole
+                    && self.pages.adopt_word(number, slot, || word.of_block(block, &own.spill))
+                {
                     continue;
                 }
                 let address = number * PAGE_BYTES + 4 * offset(slot);
+                let mut race = |access: Stamp, wrote: bool, conflict: &Conflict, unchanged: bool| {
+                    let race = Race { block, access, wrote, unchanged };
+                    report(context, raw_findings, &race, conflict, (true, 1));
+                };
+                if let Some((access, conflict)) = self.reduce((number, slot), &mine) {
+                    race(access, true, &conflict, false);
+                }
                 let GlobalCell { cell, owner, value, varied } = word;
                 let parts = cell.parts();
                 for byte in 0..if parts.is_some() { 4 } else { 1 } {
@@ -56,16 +80,54 @@ impl Between {
                             (Done::of(&cell, &owner, &own.spill), Bytes::One)
                         }
                     };
+                    let mask = if parts.is_some() { 1 << byte } else { WORD };
+                    let done = mine.complete(done, mask);
+                    if done.is_empty() {
+                        continue;
+                    }
+                    if let Some(conflict) = theirs.conflict(mask) {
+                        done.read.iter().for_each(|read| race(*read, false, &conflict, false));
+                        done.write.iter().for_each(|write| race(*write, true, &conflict, false));
+                    }
                     let address = address + offset(byte);
                     for (access, kind, conflict, unchanged) in
                         self.compare(block, done, address, bytes).into_iter().flatten()
                     {
-                        let race = Race { block, access, wrote: kind == AccessKind::Write, unchanged };
-                        report(context, raw_findings, &race, &conflict, (true, 1));
+                        race(access, kind == AccessKind::Write, &conflict, unchanged);
                     }
                 }
             }
         }
+    }
+
+    /// Compares a block's atomics on a word with the accesses of earlier blocks, and adds them.
+    fn reduce(&mut self, (number, slot): (u64, usize), mine: &Reduced) -> Option<(Stamp, Conflict)> {
+        let access = mine.first()?;
+        let page = self.pages.page(number)?;
+        let Pages { list, spill, reduced, .. } = &mut self.pages;
+        let GlobalCell { cell, owner, .. } = list.get(page).map(|(_, page)| page.cells[slot])?;
+        let theirs = &mut reduced.entry(number).or_insert_with(|| Box::new([Reduced::default(); PAGE]))[slot];
+        let with = |cell: &Cell, owner: &Owner| {
+            let conflict = |other: Stamp, block: u32, wrote: bool| Conflict {
+                other,
+                block,
+                wrote,
+                pending: false,
+                thread_known: true,
+            };
+            let writer = cell.writer().map(|(write, _)| conflict(write, owner.write, true));
+            writer.or_else(|| cell.reader().map(|(read, _)| conflict(read, owner.read, false)))
+        };
+        let ordinary = match cell.parts() {
+            None => with(&cell, &owner),
+            Some(parts) => (0..4).filter(|byte| mine.last(1 << byte).is_some()).find_map(|byte| {
+                let (cell, owner) = spill.part(parts, byte);
+                with(&cell, &owner)
+            }),
+        };
+        let found = ordinary.map(|conflict| (access, conflict)).or_else(|| mine.meet(theirs));
+        theirs.add(mine);
+        found
     }
 
     /// Compares one cell: of a word or of a byte.
@@ -125,12 +187,23 @@ pub(super) struct Done {
 }
 
 impl Done {
-    /// Prefers a read before the block's own first write, which can see what other blocks wrote. Later reads count only
+    pub(super) const NOTHING: Done = Done { read: None, write: None };
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.read.is_none() && self.write.is_none()
+    }
+
+    /// The ordinary accesses of a history. Prefers a read before the block's own first write, which can see what other blocks wrote. Later reads count only
     /// if the block wrote nothing.
     pub(super) fn of(cell: &Cell, owner: &Owner, spill: &Spill) -> Done {
-        let listed = || spill.list(cell.list()?).first()?.stamps().next();
-        let write = cell.writer().map(|(stamp, _)| stamp);
-        let read = || cell.reader().map(|(stamp, _)| stamp).or_else(listed).filter(|_| write.is_none());
+        let listed = || {
+            let ordinary = spill.list(cell.list()?).iter().find(|readers| readers.stamp.weak())?;
+            ordinary.stamps().next()
+        };
+        let weak = |stamp: &Stamp| stamp.weak();
+        let write = cell.writer().map(|(stamp, _)| stamp).filter(weak);
+        let read = || cell.reader().map(|(stamp, _)| stamp).filter(weak).or_else(listed);
+        let read = || read().filter(|_| write.is_none());
         Done { read: owner.exposed().or_else(read), write }
     }
 }

@@ -6,12 +6,12 @@
     reason = "a vector is passed as 128 bits, of which each element is a part"
 )]
 
-use super::{Update, ordered, reachable, update_of};
+use super::{operation_of, ordered, reachable, reduces};
 use crate::bind_plain;
 use crate::isa::memory::space_of;
 use crate::isa::{Args, Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::machine::{Flow, LANES, Row, Type, Warp, lanes_of};
-use crate::memory::Space;
+use crate::memory::{Operation, Space};
 use crate::stop::{Blame, StopKind};
 
 macro_rules! vectors {
@@ -55,9 +55,10 @@ struct Vector {
     ty: Type,
     /// Registers.
     count: usize,
-    /// Bits of a scalar element: half of a register if it has two.
-    bits: u32,
-    update: Update,
+    /// On each scalar element: half of a register if it has two.
+    operation: Operation,
+    /// Whether it can be done when the block has ended.
+    reduces: bool,
     returns: bool,
 }
 
@@ -68,10 +69,11 @@ impl Vector {
 
     /// The new value of the vector, element by element.
     fn combine(&self, old: u128, operand: u128) -> u128 {
-        let mask = (1u128 << self.bits) - 1;
+        let bits = 8 * self.operation.ty.bytes();
+        let mask = (1u128 << bits) - 1;
         (0..8 * self.bytes())
-            .step_by(self.bits as usize)
-            .map(|at| ((self.update)(old >> at & mask, operand >> at & mask) & mask) << at)
+            .step_by(bits as usize)
+            .map(|at| ((self.operation.apply)(old >> at & mask, operand >> at & mask) & mask) << at)
             .fold(0, |all, element| all | element)
     }
 
@@ -96,8 +98,10 @@ impl Vector {
                 *all |= (part & ((1 << step) - 1)) << (i as u32 * step);
             }
         }
-        let old =
-            w.update(self.space, &addresses, self.bytes(), |lane, old| self.combine(old, operand.0[lane]))?;
+        let later = self.reduces.then_some((self.operation, &operand));
+        let old = w.update_by(self.space, &addresses, self.bytes(), later, |lane, old| {
+            self.combine(old, operand.0[lane])
+        })?;
         if self.returns {
             for (i, row) in args.all.iter().take(self.count).enumerate() {
                 let part = Row(old.0.map(|old| old >> (i as u32 * step) & ((1 << step) - 1)));
@@ -121,9 +125,9 @@ fn bind(spec: &Spec<'_>, returns: bool) -> Result<Bound, Refusal> {
         other => other,
     };
     let name = spec.get("op").or_else(|| spec.get("add")).unwrap_or_default();
-    let update = update_of(name, element, false).ok_or_else(|| spec.gap("this operator"))?;
-    let vector =
-        Vector { space: space_of(spec.get("global")), ty, count, bits: 8 * element.bytes(), update, returns };
+    let operation = operation_of(name, element, false).ok_or_else(|| spec.gap("this operator"))?;
+    let (space, reduces) = (space_of(spec.get("global")), reduces(spec).is_some());
+    let vector = Vector { space, ty, count, operation, reduces, returns };
     let mut slots = vec![Slot::Address, Slot::SrcVec(vec![ty; count])];
     if returns {
         slots.insert(0, Slot::DstVec(vec![ty.width(); count]));
@@ -132,5 +136,5 @@ fn bind(spec: &Spec<'_>, returns: bool) -> Result<Bound, Refusal> {
     if spec.operands.len() > slots.len() {
         slots.push(Slot::Src(Type::B64));
     }
-    Ok(ordered(vector.space, Bound::fallible(slots, move |w, args| vector.run(w, args))))
+    Ok(ordered(spec, vector.space, Bound::fallible(slots, move |w, args| vector.run(w, args))))
 }

@@ -4,7 +4,6 @@ use super::{
     Atomic, Barrier, BarrierOp, Bulk, Combine, Element, Fence, Load, Mbarrier, MbarrierOp, Op, Scope,
     Semantics, Store, Surface, TensorOp, Tile,
 };
-use crate::machine::Type;
 use crate::memory::Space;
 use std::fmt;
 
@@ -368,19 +367,20 @@ impl Atomic {
         }
     }
 
+    /// Whether it orders no other access: if its result is unused, it can be done when the block has ended.
+    pub fn is_reduction(&self) -> bool {
+        self.combine != Combine::CompareAndSwap
+            && matches!(self.semantics, Semantics::Weak | Semantics::Relaxed)
+    }
+}
+
+impl Combine {
     /// Whether two of the same kind may change places: the sum, the minimum, the bits that are set.
-    pub fn commutes(&self) -> bool {
-        match self.combine {
+    pub fn commutes(self) -> bool {
+        match self {
             Combine::Add | Combine::Min | Combine::Max | Combine::And | Combine::Or | Combine::Xor => true,
             Combine::Inc | Combine::Dec | Combine::Exchange | Combine::CompareAndSwap => false,
         }
-    }
-
-    /// Whether the cell holds the same bits in whichever order several of the same kind happen, and it orders no other
-    /// access. Sums of floating-point numbers depend on the order.
-    pub fn is_order_free(&self) -> bool {
-        let exact = matches!(self.ty, Type::B32 | Type::B64 | Type::U32 | Type::U64 | Type::S32 | Type::S64);
-        self.commutes() && exact && matches!(self.semantics, Semantics::Weak | Semantics::Relaxed)
     }
 }
 
