@@ -3,8 +3,8 @@
 //! Blocks that communicate take turns on one thread. Until a block communicates for the first time, it cannot have learned
 //! anything from other blocks, so all of its warps may run up to that instruction on the memory as it is now, with its stores
 //! in an overlay: at most as far as its first turn goes. When the block's turn comes, its stores are merged and it continues on
-//! the memory itself. A block that stops, or that takes too much memory, is forgotten and runs again in its turn. So the order
-//! in which blocks communicate does not depend on what ran ahead, nor on the number of cores.
+//! the memory itself. A block that stops, or that takes too much memory, is forgotten and runs again in its turn, and no later
+//! block runs ahead. So the order in which blocks communicate does not depend on what ran ahead, nor on the number of cores.
 
 use super::block::{BlockRun, Progress, Spare};
 use super::footprint::Allowance;
@@ -16,7 +16,7 @@ use crate::program::Communication;
 use crate::schedule::Blocks;
 use std::collections::VecDeque;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The part of the memory limit for blocks that run ahead.
 const SHARE: u64 = 4;
@@ -32,7 +32,7 @@ pub(super) struct Early {
 
 /// Blocks that have run ahead, in the order of their turns.
 pub(super) struct Ahead {
-    ready: VecDeque<(u32, Option<Early>)>,
+    ready: VecDeque<Early>,
     count: u32,
     threads: usize,
     /// How many run ahead together; 0 if none may.
@@ -78,14 +78,10 @@ impl Ahead {
         left: u64,
         listen: Listen<'_>,
     ) -> Option<Early> {
-        if self.together == 0 {
-            return None;
-        }
-        if self.ready.front().is_none_or(|(next, _)| *next != block) {
+        if self.ready.is_empty() && self.together > 0 {
             self.run(grid, heap, block, left, listen);
         }
-        let (_, early) = self.ready.pop_front()?;
-        let mut early = early?;
+        let mut early = self.ready.pop_front()?;
         self.bytes = self.bytes.saturating_sub(held(grid, &early));
         if early.run.instructions > left {
             return None;
@@ -98,14 +94,17 @@ impl Ahead {
     fn run(&mut self, grid: &Grid<'_>, heap: &Heap, first: u32, left: u64, listen: Listen<'_>) {
         let end = self.count.min(first.saturating_add(self.together));
         let next = AtomicU32::new(first);
+        let over = AtomicBool::new(false);
         let slots: Vec<Mutex<Option<Early>>> = (first..end).map(|_| Mutex::new(None)).collect();
         let work = || {
-            loop {
+            // Checked before a number is taken: every number that is taken is run, so all before the first that stops are.
+            while !over.load(Ordering::Relaxed) {
                 let block = next.fetch_add(1, Ordering::Relaxed);
                 let Some(slot) = block.checked_sub(first).and_then(|i| slots.get(super::at(i))) else {
                     break;
                 };
                 let early = early(grid, heap, block, (left, self.share), listen(block));
+                over.fetch_or(early.is_none(), Ordering::Relaxed);
                 if let Ok(mut slot) = slot.lock() {
                     *slot = early;
                 }
@@ -120,10 +119,12 @@ impl Ahead {
                 }
             });
         }
-        let done = slots.into_iter().map(|slot| slot.into_inner().ok().flatten());
-        self.ready = (first..end).zip(done).collect();
-        let held = self.ready.iter().filter_map(|(_, early)| early.as_ref().map(|early| held(grid, early)));
-        self.bytes = held.fold(0, u64::saturating_add);
+        let count = slots.len();
+        self.ready = slots.into_iter().map_while(|slot| slot.into_inner().ok().flatten()).collect();
+        self.bytes = self.ready.iter().map(|early| held(grid, early)).fold(0, u64::saturating_add);
+        if self.ready.len() < count {
+            self.together = 0;
+        }
     }
 }
 
