@@ -65,6 +65,7 @@ extern "C" __global__ void __launch_bounds__(128)
 #pragma unroll
     for (int column = 0; column < 32; column++) {
         float sum = 0;
+#pragma unroll 1
         for (int k = 0; k < K; k++)
             sum += __half2float(a[threadIdx.x * K + k]) * __half2float(b[column * K + k]);
         if (fabsf(sum - row[column]) > 1e-3f)

@@ -33,7 +33,7 @@ macro_rules! op {
     ($form:expr, $section:literal, $unit:ident, $bind:expr) => {
         Definition {
             form: $form,
-            manual: concat!("tcgen05-instructions-tcgen05-", $section),
+            manual: concat!("tcgen05-", $section),
             unit: Unit::$unit,
             since: (8, 6, 100),
             bind: bind_plain!($bind),
@@ -51,7 +51,7 @@ macro_rules! access {
                 "; .num = ",
                 $numbers
             ),
-            "ld",
+            "instructions-tcgen05-ld",
             Lsu,
             load
         )
@@ -64,7 +64,7 @@ macro_rules! access {
                 "; .num = ",
                 $numbers
             ),
-            "st",
+            "instructions-tcgen05-st",
             Lsu,
             store
         )
@@ -74,19 +74,19 @@ macro_rules! access {
 pub(super) const DEFINITIONS: &[Definition] = &[
     op!(
         "tcgen05.alloc.cta_group::1.sync.aligned{.shared::cta}.b32 [dst], nCols",
-        "alloc-dealloc-relinquish-alloc-permit",
+        "instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit",
         Lsu,
         allocate
     ),
     op!(
         "tcgen05.dealloc.cta_group::1.sync.aligned.b32 taddr, nCols",
-        "alloc-dealloc-relinquish-alloc-permit",
+        "instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit",
         Lsu,
         free
     ),
     op!(
         "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned",
-        "alloc-dealloc-relinquish-alloc-permit",
+        "instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit",
         Lsu,
         relinquish
     ),
@@ -95,7 +95,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     access!(ld ".16x256b" ".x1 .x2 .x4 .x8 .x16 .x32"),
     op!(
         "tcgen05.ld.sync.aligned.16x32bx2.num{.pack::16b}.b32 r, [taddr], immHalfSplitoff; .num = .x1 .x2 .x4 .x8 .x16 .x32 .x64 .x128",
-        "ld",
+        "instructions-tcgen05-ld",
         Lsu,
         load
     ),
@@ -104,66 +104,71 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     access!(st ".16x256b" ".x1 .x2 .x4 .x8 .x16 .x32"),
     op!(
         "tcgen05.st.sync.aligned.16x32bx2.num{.unpack::16b}.b32 [taddr], immHalfSplitoff, r; .num = .x1 .x2 .x4 .x8 .x16 .x32 .x64 .x128",
-        "st",
+        "instructions-tcgen05-st",
         Lsu,
         store
     ),
-    op!("tcgen05.wait::ld.sync.aligned", "wait", Control, wait),
-    op!("tcgen05.wait::st.sync.aligned", "wait", Control, wait),
-    op!("tcgen05.fence::before_thread_sync", "fence", Control, fence),
-    op!("tcgen05.fence::after_thread_sync", "fence", Control, fence),
+    op!("tcgen05.wait::ld.sync.aligned", "instructions-tcgen05-wait", Control, wait),
+    op!("tcgen05.wait::st.sync.aligned", "instructions-tcgen05-wait", Control, wait),
+    op!("tcgen05.fence::before_thread_sync", "instructions-tcgen05-fence", Control, fence),
+    op!("tcgen05.fence::after_thread_sync", "instructions-tcgen05-fence", Control, fence),
     op!(
         "tcgen05.cp.cta_group::1.shape [taddr], s-desc; .shape = .128x256b .128x128b",
-        "cp",
+        "instructions-tcgen05-cp",
         Tensor,
         copy::bind
     ),
     op!(
         "tcgen05.cp.cta_group::1.64x128b.multicast [taddr], s-desc; .multicast = .warpx2::02_13 .warpx2::01_23",
-        "cp",
+        "instructions-tcgen05-cp",
         Tensor,
         copy::bind
     ),
-    op!("tcgen05.cp.cta_group::1.32x128b.warpx4 [taddr], s-desc", "cp", Tensor, copy::bind),
+    op!(
+        "tcgen05.cp.cta_group::1.32x128b.warpx4 [taddr], s-desc",
+        "instructions-tcgen05-cp",
+        Tensor,
+        copy::bind
+    ),
     op!(
         "tcgen05.mma.cta_group::1.kind{.collector_usage} [d-tmem], a-operand, b-desc, idesc{, disable-output-lane}, enable-input-d{, scale-input-d}; .kind = .kind::f16 .kind::tf32; .collector_usage = .collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard",
-        "mma",
+        "mma-instructions-mma",
         Tensor,
         multiply::plain
     ),
     op!(
         "tcgen05.mma.cta_group::1.kind{.collector_usage} [d-tmem], a-operand, b-desc, idesc{, disable-output-lane}, enable-input-d; .kind = .kind::f8f6f4 .kind::i8; .collector_usage = .collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard",
-        "mma",
+        "mma-instructions-mma",
         Tensor,
         multiply::plain
     ),
     op!(
         "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale{.vec}{.collector_usage} [d-tmem], a-operand, b-desc, idesc, [scale-A-tmem], [scale-B-tmem], enable-input-d; .vec = .scale_vec::1X .block32; .collector_usage = .collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard",
-        "mma",
+        "mma-instructions-mma",
         Tensor,
         multiply::scaled
     ),
     op!(
         "tcgen05.mma.cta_group::1.kind::mxf4.block_scale{.vec}{.collector_usage} [d-tmem], a-operand, b-desc, idesc, [scale-A-tmem], [scale-B-tmem], enable-input-d; .vec = .scale_vec::2X .block32; .collector_usage = .collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard",
-        "mma",
+        "mma-instructions-mma",
         Tensor,
         multiply::scaled
     ),
     op!(
         "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.vec{.collector_usage} [d-tmem], a-operand, b-desc, idesc, [scale-A-tmem], [scale-B-tmem], enable-input-d; .vec = .scale_vec::2X .scale_vec::4X .block32 .block16; .collector_usage = .collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard",
-        "mma",
+        "mma-instructions-mma",
         Tensor,
         multiply::scaled
     ),
     op!(
         "tcgen05.commit.cta_group::1.mbarrier::arrive::one{.shared::cluster}.b64 [mbar]",
-        "commit",
+        "instructions-tcgen05-commit",
         Tensor,
         commit::bind
     ),
     op!(
         "tcgen05.commit.cta_group::1.mbarrier::arrive::one{.shared::cluster}.multicast::cluster.b64 [mbar], ctaMask",
-        "commit",
+        "instructions-tcgen05-commit",
         Tensor,
         commit::bind
     ),

@@ -1,5 +1,7 @@
 //! Tensor memory: the order of accesses, and what is complete when.
 
+#![expect(clippy::format_push_string, reason = "a test builds a kernel")]
+
 use warpproof_sim::Device;
 use warpproof_sim::check::{Check, Class, Settings};
 
@@ -42,7 +44,7 @@ fn findings(body: &str) -> Vec<(Class, String)> {
          ld.shared.u32 %mem, [slot]; and.b32 %own, %r1, 96; shl.b32 %own, %own, 16; add.u32 %own, %own, %mem;\n\
          shr.u32 %r2, %r2, 4; cvt.u64.u32 %d, %r2; or.b64 %d, %d, {:#x}; mov.u32 %f, {:#x};\n{text}\nret;\n}}\n",
         128u64 >> 4 << 16 | 256u64 >> 4 << 32 | 1 << 46,
-        1u32 << 4 | 16 / 8 << 17 | 128 / 16 << 24
+        1u32 << 4 | (16 / 8) << 17 | (128 / 16) << 24
     );
     let mut device = Device::new().with_threads(1);
     let module = device.load(&ptx).unwrap();

@@ -6,6 +6,7 @@
     clippy::as_conversions,
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
     clippy::cast_sign_loss,
     reason = "small numbers chosen by the test"
 )]
@@ -35,7 +36,7 @@ struct Layout {
 impl Layout {
     fn swizzled(self, address: usize) -> usize {
         let mask = if self.swizzle == 0 { 0 } else { self.swizzle / 16 - 1 };
-        address ^ (address / 128 & mask) * 16
+        address ^ (((address / 128) & mask) * 16)
     }
 
     /// The byte at `byte` of row `row`, of rows of 32 bytes.
@@ -210,7 +211,7 @@ impl Product {
                     @%in tcgen05.cp.cta_group::1.32x128b.warpx4 [%mem+{column}], %p;\n"
                 );
             }
-            scales = "[%mem+400], [%mem+404], ".to_owned();
+            scales += "[%mem+400], [%mem+404], ";
         }
         body += &format!(
             "setp.eq.u32 %in, %t, 0; @%in mbarrier.init.shared::cta.b64 [slot+8], 1;
@@ -533,13 +534,13 @@ fn stops(instruction: &str, idesc: u32, blame: Blame, sentence: &str) {
 #[test]
 fn what_is_wrong_or_unknown_stops() {
     let mma = "tcgen05.mma.cta_group::1.kind::f16 [%mem], %da, %da, %r0, %go;";
-    stops(mma, 0x8080010 | 1 << 2, Blame::Kernel, "sparse A");
-    stops(mma, 0x8080010 | 1 << 7, Blame::Gap, "f16 and bf16");
-    stops(mma, 0x8080010 | 1 << 17, Blame::Kernel, "M 128 and N 40");
-    stops(mma, 0x8080010 | 2 << 7 | 2 << 10, Blame::Kernel, "element types 2 and 2");
+    stops(mma, 0x0808_0010 | 1 << 2, Blame::Kernel, "sparse A");
+    stops(mma, 0x0808_0010 | 1 << 7, Blame::Gap, "f16 and bf16");
+    stops(mma, 0x0808_0010 | 1 << 17, Blame::Kernel, "M 128 and N 40");
+    stops(mma, 0x0808_0010 | 2 << 7 | 2 << 10, Blame::Kernel, "element types 2 and 2");
     let at = |d: &str| format!("tcgen05.mma.cta_group::1.kind::f16 {d}, %da, %da, %r0, %go;");
-    stops(&at("[%mem+500]"), 0x8080010, Blame::Kernel, "not allocated");
-    stops(&at("[%mem+0x100000]"), 0x8080010, Blame::Kernel, "from lane 16");
+    stops(&at("[%mem+500]"), 0x0808_0010, Blame::Kernel, "not allocated");
+    stops(&at("[%mem+0x100000]"), 0x0808_0010, Blame::Kernel, "from lane 16");
     stops("tcgen05.mma.cta_group::2.kind::f16 [%mem], %da, %da, %r0, %go;", 0, Blame::Gap, "pairs of blocks");
     stops("tcgen05.shift.cta_group::1.down [%mem];", 0, Blame::Gap, "shifts");
     stops(
