@@ -118,8 +118,8 @@ struct Rest<T> {
     lines: Parts,
     /// Words of global memory with atomic operations, relative to the first address, each with the number of operations.
     words: Parts,
-    /// Where it occurred last, and in which block.
-    last: (T, u64),
+    /// Where it occurred last.
+    last: T,
 }
 
 /// The cached request shapes of one instruction and one space.
@@ -177,7 +177,7 @@ impl<T: Address> Memos<T> {
             distances.0[lane] = row.0[lane].distance(first);
             mask.0[lane] = T::ALL;
         }
-        let rest = Box::new(Rest { mask, cost, lines, words, last: (first, 0) });
+        let rest = Box::new(Rest { mask, cost, lines, words, last: first });
         let memo = Memo { key, hits: 1, distances, rest };
         if self.ways.len() < WAYS {
             self.recent = self.ways.len();
@@ -195,6 +195,8 @@ impl<T: Address> Memos<T> {
         for memo in self.ways.iter_mut().filter(|memo| memo.hits != 0) {
             sum.add(&memo.settled());
             memo.hits = 0;
+            // No address: the next block has not touched anything.
+            memo.rest.last = T::ALL;
         }
         sum
     }
@@ -211,22 +213,16 @@ impl<T: Address> Memos<T> {
 }
 
 impl Memos<u64> {
-    /// Touches the lines of the latest request at its current address and in the current block; returns the number of new sectors. `fresh` if the
+    /// Touches the lines of the latest request at its current address; returns the number of new sectors. `fresh` if the
     /// shape is new.
     #[inline]
-    pub(super) fn touch(
-        &mut self,
-        touched: &mut Touched,
-        here: (u64, u64),
-        touch: Touch,
-        fresh: bool,
-    ) -> u64 {
+    pub(super) fn touch(&mut self, touched: &mut Touched, first: u64, touch: Touch, fresh: bool) -> u64 {
         let Some(memo) = self.ways.get_mut(self.recent).map(|memo| &mut *memo.rest) else { return 0 };
-        if memo.last == here && !fresh {
+        if memo.last == first && !fresh {
             return 0;
         }
-        memo.last = here;
-        let line = here.0 / super::pattern::LINE;
+        memo.last = first;
+        let line = first / super::pattern::LINE;
         memo.lines
             .iter()
             .map(|(distance, sectors)| touched.touch(line.wrapping_add(*distance), *sectors, touch))

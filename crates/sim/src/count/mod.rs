@@ -159,25 +159,14 @@ impl Device {
                 if let (BlockHeat::Block(operations), Ok(mut heat)) = (tally.heat, heat.lock()) {
                     operations.merge_into(&mut heat);
                 }
-                let weight = match &mut sample {
-                    Some(sample) => {
-                        own.settle();
-                        sample.add(&sites, &own)
-                    }
-                    None => 1,
-                };
+                own.settle();
+                let weight = sample.as_mut().map_or(1, |sample| sample.add(&sites, &own));
                 blocks += weight;
                 compulsory.block_loaded += weight * own.touched.loaded;
                 compulsory.block_cached += weight * own.touched.cached;
                 compulsory.block_stored += weight * own.touched.stored;
-                if sample.is_some() || own.is_large() {
-                    own.settle();
-                    sums.merge(&own, weight);
-                    own.clear();
-                } else {
-                    sums.touched.merge(&own.touched);
-                    own.next_block();
-                }
+                sums.merge(&own, weight);
+                own.clear();
                 if let Ok(mut pool) = pool.lock() {
                     pool.push(own);
                 }
@@ -186,11 +175,6 @@ impl Device {
         let chosen: Option<Vec<u32>> =
             selection.map(|selection| selection.chosen.iter().map(|one| one.block).collect());
         let mut outcome = self.run_apart(launch, chosen.as_deref(), &listen, &mut collect);
-        // The blocks of a sample differ in weight and are in the sums already.
-        for mut own in pool.lock().map(|mut pool| std::mem::take(&mut *pool)).unwrap_or_default() {
-            own.settle();
-            sums.merge(&own, 1);
-        }
         compulsory.grid_loaded = sums.touched.loaded;
         compulsory.grid_stored = sums.touched.stored;
         compulsory.grid_touched = sums.touched.either;

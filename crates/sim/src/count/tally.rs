@@ -48,20 +48,18 @@ pub(crate) struct Requests {
     /// Costs that are not yet added up: requests to shared memory with 32-bit addresses, and all others.
     narrow: Memos<u32>,
     wide: Memos<u64>,
-    /// The least efficient request, and the first block that made one like it.
+    /// The least efficient request.
     pub worst: Option<Box<Sample>>,
-    worst_block: u32,
     /// The instruction's requests to another space.
     next: u32,
 }
 
 impl Requests {
     /// Keeps a request if no earlier one wasted more.
-    fn keep(&mut self, block: u32, addresses: &Row<u64>, bytes: u32, lanes: u32, [taken, ideal]: [u64; 2]) {
+    fn keep(&mut self, addresses: &Row<u64>, bytes: u32, lanes: u32, taken: u64, ideal: u64) {
         if !Sample::is_worse(taken, ideal, self.worst.as_deref()) {
             return;
         }
-        self.worst_block = block;
         let first = memo::first(addresses, lanes);
         let lanes = (0u32..)
             .zip(addresses.0)
@@ -105,8 +103,6 @@ pub(crate) struct Sums {
     pub touched: Touched,
     /// Bundles whose loads are not added up.
     bundles: Bundles,
-    /// The number of blocks whose counts it has, before the one that is running.
-    blocks: u64,
 }
 
 impl Sums {
@@ -122,7 +118,6 @@ impl Sums {
             tables: BTreeMap::new(),
             touched: Touched::new(memory),
             bundles: Bundles::default(),
-            blocks: 0,
         }
     }
 
@@ -149,16 +144,7 @@ impl Sums {
             self.first[at(pc)] = place;
             let (narrow, wide) = (Memos::default(), Memos::default());
             let traffic = Traffic::default();
-            self.requests.push(Requests {
-                pc,
-                space,
-                traffic,
-                narrow,
-                wide,
-                worst: None,
-                worst_block: 0,
-                next,
-            });
+            self.requests.push(Requests { pc, space, traffic, narrow, wide, worst: None, next });
         }
         Some(at(place))
     }
@@ -195,13 +181,10 @@ impl Sums {
         for requests in &block.requests {
             if let Some(mine) = self.requests(requests.pc, requests.space) {
                 mine.traffic.add(&requests.traffic.times(weight));
-                let Some(sample) = &requests.worst else { continue };
-                let first = requests.worst_block < mine.worst_block;
-                let ties = |mine: &Sample| !Sample::is_worse(mine.taken, mine.ideal, Some(sample));
-                if Sample::is_worse(sample.taken, sample.ideal, mine.worst.as_deref())
-                    || first && mine.worst.as_deref().is_some_and(ties)
+                if let Some(sample) = &requests.worst
+                    && Sample::is_worse(sample.taken, sample.ideal, mine.worst.as_deref())
                 {
-                    (mine.worst, mine.worst_block) = (Some(sample.clone()), requests.worst_block);
+                    mine.worst = Some(sample.clone());
                 }
             }
         }
@@ -227,25 +210,14 @@ impl Sums {
         sum
     }
 
-    /// Prepares for another block, whose counts are added to those of earlier ones. Only accessed memory is counted for each block.
-    pub(crate) fn next_block(&mut self) {
-        self.touched.clear();
-        self.blocks += 1;
-    }
-
-    /// Whether it has so many shapes of requests that it should be cleared.
-    pub(crate) fn is_large(&self) -> bool {
-        let shapes = |requests: &Requests| requests.narrow.len() + requests.wide.len();
-        self.requests.iter().map(shapes).sum::<usize>() > SHAPES
-    }
-
     /// Resets the sums but keeps their memory.
     pub(crate) fn clear(&mut self) {
-        self.blocks += 1;
         self.edges.fill(Edge::default());
         self.guards.fill(GuardCount::default());
         // Blocks of a launch make the same requests, so their shapes are kept, unless there are very many.
-        if self.is_large() {
+        let shapes: usize =
+            self.requests.iter().map(|requests| requests.narrow.len() + requests.wide.len()).sum();
+        if shapes > SHAPES {
             self.first.fill(END);
             self.requests.clear();
             self.bundles = Bundles::default();
@@ -400,7 +372,7 @@ impl Observer for Tally {
         cost.wavefronts = wavefronts.actual;
         cost.ideal_wavefronts = wavefronts.ideal;
         contend(&mut cost, kind, site, &addresses, lanes);
-        requests.keep(access.block, &addresses, bytes, lanes, [wavefronts.actual, wavefronts.ideal]);
+        requests.keep(&addresses, bytes, lanes, wavefronts.actual, wavefronts.ideal);
         let forgotten = requests.narrow.put(key, first, offsets, cost, (Vec::new(), Vec::new()));
         requests.traffic.add(&forgotten);
     }
@@ -438,14 +410,14 @@ impl Observer for Tally {
         let key = Key::new(lanes, bytes, kind, u32::try_from(phase).unwrap_or(0));
         let site = self.sites.get(pc);
         let Some(place) = self.sums.place(pc, space) else { return };
-        let Sums { requests, touched, blocks, .. } = &mut *self.sums;
+        let Sums { requests, touched, .. } = &mut *self.sums;
         if let Some(requests) = requests.get_mut(place) {
             let fresh = !requests.wide.again(self.wide, key, first, addresses);
             if fresh {
                 let (cost, lines) = cost_of(&mut self.lines, access, site);
                 let mut words = Vec::new();
                 if matches!(space, Space::Global | Space::Generic) {
-                    requests.keep(block, addresses, bytes, lanes, [cost.sectors, cost.ideal_sectors]);
+                    requests.keep(addresses, bytes, lanes, cost.sectors, cost.ideal_sectors);
                     if kind == AccessKind::Atomic {
                         words = if merges(site, addresses, lanes) {
                             vec![(0, 1)]
@@ -464,8 +436,7 @@ impl Observer for Tally {
                     AccessKind::Write => Touch::Store,
                     AccessKind::Atomic => Touch::Both,
                 };
-                requests.traffic.first_sectors +=
-                    requests.wide.touch(touched, (first, *blocks), touch, fresh);
+                requests.traffic.first_sectors += requests.wide.touch(touched, first, touch, fresh);
                 if kind == AccessKind::Atomic {
                     requests.wide.heat(&mut self.heat, first);
                 }
