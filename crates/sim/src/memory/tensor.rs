@@ -41,7 +41,7 @@ fn index(lane: u32, column: u32) -> usize {
 }
 
 impl TensorMemory {
-    /// The first of this number of free consecutive columns, if there are so many.
+    /// The first of this number of free consecutive columns; `None` if there are fewer.
     fn room(&self, columns: u32) -> Option<u32> {
         let mut first = 0;
         for allocation in &self.allocations {
