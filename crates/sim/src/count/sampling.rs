@@ -112,7 +112,7 @@ pub struct Sampling {
     /// Half the width of the 95 % confidence interval of the launch's scaled counters; zeros are omitted. A margin of zero
     /// means that the sampled blocks of each stratum have equal counts.
     pub margins: BTreeMap<String, u64>,
-    /// Distinct sectors that the sampled blocks accessed: lower limits of [`Compulsory`], which has upper limits.
+    /// Distinct sectors that the sampled blocks accessed: lower limits of [`Compulsory`](super::Compulsory), which has upper limits.
     pub at_least: DistinctSectors,
     /// The maximum number of atomic operations at one word of device memory: all of them, scaled.
     pub hottest_at_most: u64,
