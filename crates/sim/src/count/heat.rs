@@ -121,7 +121,7 @@ impl Operations {
             _ if self.incomplete => {}
             _ => self.list.push((word, operations)),
         }
-        if self.list.len() >= self.limit.max(1) {
+        if !self.incomplete && self.list.len() >= self.limit.max(1) {
             self.sum();
             // Otherwise it would be sorted again and again.
             self.incomplete |= self.list.len() > self.limit / 2;

@@ -83,7 +83,9 @@ impl TensorMemory {
     /// The first of these columns that is not allocated.
     pub fn unallocated(&self, first: u32, count: u32) -> Option<u32> {
         let owned = |column: &u32| self.allocations.iter().any(|one| (one.first..one.end()).contains(column));
-        (first..first.saturating_add(count).min(TENSOR_COLUMNS + 1)).find(|column| !owned(column))
+        // The first column that does not exist is enough.
+        let end = first.saturating_add(count).min(first.max(TENSOR_COLUMNS).saturating_add(1));
+        (first..end).find(|column| !owned(column))
     }
 
     /// Bytes of host memory that it holds.

@@ -15,7 +15,7 @@ const LENGTHS: std::ops::RangeInclusive<usize> = 3..=256;
 /// The most registers that the loads of a bundle start from.
 pub const BASES: usize = 4;
 /// The largest distance of a load from its register.
-const REACH: i64 = 1 << 20;
+const REACH: u64 = 1 << 20;
 
 /// Consecutive instructions that a warp executes as one.
 #[derive(Debug)]
@@ -142,7 +142,7 @@ fn collect(program: &Program, start: usize, entered: &[bool]) -> (Vec<Base>, Vec
         if let Inline::SharedWords(words) = inst.inline {
             let from = inst.args.at[0];
             let width = if from.wide { Width::W64 } else { Width::W32 };
-            if from.frame || from.offset.abs() > REACH || changed.contains(&(width, from.row)) {
+            if from.frame || from.offset.unsigned_abs() > REACH || changed.contains(&(width, from.row)) {
                 break;
             }
             let known = bases.iter().position(|base| (base.row, base.wide) == (from.row, from.wide));

@@ -93,23 +93,6 @@ fn the_last_block_sees_what_all_others_stored() {
     assert_eq!(run(LAST_BLOCK, 2, How::Check, 1 << 30).words, ended.words);
 }
 
-/// A block that runs ahead does not see what blocks before it store, which distinguishes it from a block that takes turns.
-#[test]
-fn blocks_run_ahead_until_they_communicate() {
-    let body = "ld.global.u32 %r1, [%out+4]; st.global.u32 [%to], %r1; @%p0 atom.global.add.u32 %r2, [%out], 1;\n\
-                @%p0 add.u32 %r2, %r2, 1; ld.global.u32 %r3, [%out+4]; @%p0 st.global.u32 [%out+4], %r2; bar.sync 0;\n\
-                @%p0 st.global.u32 [%to+4], %r3;";
-    let ended = same(body, 1 << 30);
-    let seen =
-        |place: usize| -> Vec<u32> { (0..150).map(|block| ended.words[1024 + 64 * block + place]).collect() };
-    let batch = |block: u32| block / 64 * 64;
-    assert_eq!(seen(0), (0..BLOCKS).map(batch).collect::<Vec<_>>(), "before it communicates");
-    assert_eq!(seen(1), (0..BLOCKS).collect::<Vec<_>>(), "after it has communicated");
-    // Observers that share their record see blocks one after the other.
-    let checked = run(body, 2, How::Check, 1 << 30);
-    assert_eq!(checked.words[1024 + 64 * 7], 7);
-}
-
 /// Blocks wait for blocks after and before them, by polling.
 #[test]
 fn blocks_that_wait_for_each_other_end() {

@@ -152,8 +152,9 @@ impl Shared {
         race: Option<&SharedRace>,
         bytes: std::ops::Range<u32>,
     ) -> bool {
-        let clean = self.clean();
-        clean
+        // What is behind the block's own memory belongs to the system.
+        let known = self.clean() && bytes.end <= self.size;
+        known
             && (bytes.start / LINE..bytes.end.div_ceil(LINE)).all(|line| {
                 if !self.complete.get(line) {
                     self.look_at_line(race, line);
