@@ -2,7 +2,7 @@
 
 use crate::cooperative;
 use crate::element::{Argument, Element};
-use crate::machine::{self, Collect, Grid, Guide, Limits, Listen, MAX_CLUSTER, Observed, Outcome};
+use crate::machine::{self, Collect, Grid, Guide, Limits, Listen, MAX_CLUSTER, Outcome};
 use crate::memory::{ConcurrentHeap, Dependence, Earlier, Heap, HeapError, MAX_SHARED, Memory, Reading};
 use crate::observe::Observer;
 use crate::program::{self, ConstantBank, Linked, Managed, Program};
@@ -215,7 +215,7 @@ impl Device {
 
     /// Runs a launch until it ends or stops.
     pub fn run(&mut self, launch: &Launch) -> Outcome {
-        self.execute(launch, None, (&[], None), Observed::No, (&|_| None, &mut |_| {}))
+        self.execute(launch, None, (&[], None), false, (&|_| None, &mut |_| {}))
     }
 
     /// As [`run`](Self::run), with an observer for each block; returns the observers in block order.
@@ -238,20 +238,19 @@ impl Device {
         listen: &(dyn Fn(u32) -> Option<Box<dyn Observer>> + Sync),
         collect: &mut dyn FnMut(Box<dyn Observer>),
     ) -> Outcome {
-        self.execute(launch, None, (steps, guide), Observed::Together, (listen, collect))
+        self.execute(launch, None, (steps, guide), true, (listen, collect))
     }
 
-    /// As [`run_observed`](Self::run_observed), with observers of stretches that do not depend on each other: blocks that
-    /// communicate may run at the same time until they do. With a selection, only these blocks are executed, in ascending order, and
-    /// memory stays as it is.
-    pub(crate) fn run_apart(
+    /// As [`run_observed`](Self::run_observed). With a selection, only these blocks are executed, in ascending order, and memory
+    /// stays as it is.
+    pub(crate) fn run_selected(
         &mut self,
         launch: &Launch,
         selection: Option<&[u32]>,
         listen: &(dyn Fn(u32) -> Option<Box<dyn Observer>> + Sync),
         collect: &mut dyn FnMut(Box<dyn Observer>),
     ) -> Outcome {
-        self.execute(launch, selection, (&[], None), Observed::Apart, (listen, collect))
+        self.execute(launch, selection, (&[], None), true, (listen, collect))
     }
 
     fn execute(
@@ -259,7 +258,7 @@ impl Device {
         launch: &Launch,
         selection: Option<&[u32]>,
         (steps, guide): (&[bool], Option<&mut dyn Guide>),
-        observed: Observed,
+        observed: bool,
         (listen, collect): (Listen<'_>, Collect<'_>),
     ) -> Outcome {
         let (params, shared) = match launch.check(self.limits) {

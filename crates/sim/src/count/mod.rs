@@ -174,7 +174,7 @@ impl Device {
         };
         let chosen: Option<Vec<u32>> =
             selection.map(|selection| selection.chosen.iter().map(|one| one.block).collect());
-        let mut outcome = self.run_apart(launch, chosen.as_deref(), &listen, &mut collect);
+        let mut outcome = self.run_selected(launch, chosen.as_deref(), &listen, &mut collect);
         compulsory.grid_loaded = sums.touched.loaded;
         compulsory.grid_stored = sums.touched.stored;
         compulsory.grid_touched = sums.touched.either;

@@ -343,17 +343,10 @@ impl Bound {
         Bound::new(slots, move |w, args| run(w, args).unwrap_or_else(|flow| flow))
     }
 
-    /// Sets how blocks communicate by the instruction. A block that runs ahead of its turn stays at it.
+    /// Sets how blocks communicate by the instruction.
     #[must_use]
     pub fn communicating(self, way: Communication) -> Bound {
-        if way == Communication::None {
-            return self;
-        }
-        let run = self.run;
-        let held = move |w: &mut Warp<'_, '_>, args: &Args| {
-            if w.global.is_ahead() { Flow::Hold } else { run(w, args) }
-        };
-        Bound { run: Box::new(held), communication: way, ..self }
+        Bound { communication: way, ..self }
     }
 }
 

@@ -336,10 +336,6 @@ pub(super) struct BlockRun {
     pub(super) done: Vec<bool>,
     pub(super) order: Vec<usize>,
     pub(super) instructions: u64,
-    /// Instructions of its first turn that it has executed ahead of it.
-    pub(super) early: u64,
-    /// Whether it has used up that turn.
-    pub(super) used_turn: bool,
     /// Whether its last turn made no irreversible progress (no barrier completed and no thread exited).
     pub(super) idle: bool,
     /// Whether it is at its breakpoint and waits for release.
@@ -396,8 +392,6 @@ pub(super) enum Progress {
     Done,
     /// The instructions of this turn are used up.
     Expired,
-    /// It has run ahead of its turn, and must wait for it.
-    Held,
     Stopped(Box<Stop>),
 }
 
@@ -453,8 +447,6 @@ impl BlockRun {
             warps,
             order,
             instructions: 0,
-            early: 0,
-            used_turn: false,
             idle: false,
             paused: false,
             released: false,
@@ -598,8 +590,7 @@ impl BlockRun {
         mut watch: Option<&mut (dyn Observer + 'static)>,
         allowance: &Allowance,
     ) -> Progress {
-        // What it has done ahead belongs to its first turn.
-        let start = self.instructions.saturating_sub(std::mem::take(&mut self.early));
+        let start = self.instructions;
         self.paused = false;
         // In a short turn, all warps together share the limit.
         let warps = u64::try_from(self.warps.len().max(1)).unwrap_or(1);
@@ -608,7 +599,7 @@ impl BlockRun {
         let heard = watch.as_deref().is_some_and(|watch| watch.detail() == Detail::Instructions);
         let mut polling = Polling::default();
         loop {
-            let (mut moved, mut expired, mut polls, mut held) = (false, false, true, false);
+            let (mut moved, mut expired, mut polls) = (false, false, true);
             for i in self.order.clone() {
                 if self.done[i] {
                     continue;
@@ -623,7 +614,6 @@ impl BlockRun {
                     Ok((turn, any)) => {
                         moved |= any;
                         expired |= turn == Turn::Expired;
-                        held |= turn == Turn::Held;
                         polls &= turn == Turn::Paused || !any;
                     }
                     Err(stop) => return Progress::Stopped(stop),
@@ -648,9 +638,6 @@ impl BlockRun {
                 self.released = true;
                 global.waited();
                 moved = true;
-            }
-            if !moved && held {
-                return Progress::Held;
             }
             if !moved {
                 return Progress::Stopped(Box::new(self.deadlock(grid)));

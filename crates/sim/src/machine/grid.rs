@@ -5,7 +5,6 @@
 //! are unused. If the program can communicate between blocks otherwise, blocks take turns on one thread, and a block that
 //! spins yields to the next. Blocks also take turns from the first one on whose reductions take too much memory.
 
-use super::ahead::{Ahead, Early};
 use super::block::{BlockRun, GridDependency, Progress, Spare};
 use super::cluster;
 use super::footprint::Allowance;
@@ -64,22 +63,11 @@ pub struct Grid<'a> {
     /// Indices of the instructions before which warps of a guided launch stop; empty if it is not guided.
     pub steps: &'a [bool],
     /// Whether observers see what the blocks do.
-    pub observed: Observed,
+    pub observed: bool,
     /// Whether the bytes that it overwrites are kept.
     pub keeps_earlier: bool,
     /// The limits of the launch.
     pub limits: Limits,
-}
-
-/// Who sees what the blocks of a launch do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Observed {
-    /// No observer.
-    No,
-    /// Observers of stretches of instructions that do not depend on each other.
-    Apart,
-    /// Observers that may share what they record of blocks that communicate.
-    Together,
 }
 
 /// The limits of a launch.
@@ -318,11 +306,11 @@ pub(super) fn dispatch(
     } else if communication.takes_turns()
         || scheduled
         // Observers of clusters share the record of global memory, because the blocks of a cluster can order their accesses.
-        || (grid.observed != Observed::No || grid.schedule.blocks != Blocks::InOrder) && grid.cluster_size() > 1
+        || (grid.observed || grid.schedule.blocks != Blocks::InOrder) && grid.cluster_size() > 1
         || count == 1 && !memory.is_concurrent()
     {
         on_memory(memory.write(), &mut |heap| {
-            run_in_turns(grid, heap, 0..count, (Begun::default(), threads), listen, collect)
+            run_in_turns(grid, heap, 0..count, Begun::default(), listen, collect)
         })
     } else {
         run_in_waves(grid, memory, count, threads.max(1), listen, collect)
@@ -425,14 +413,8 @@ fn run_in_waves(
             return outcome;
         }
         if let Some(block) = full {
-            let mut outcome = run_in_turns(
-                grid,
-                &mut heap,
-                block..count,
-                (Begun { outcome, used }, threads),
-                listen,
-                collect,
-            );
+            let mut outcome =
+                run_in_turns(grid, &mut heap, block..count, Begun { outcome, used }, listen, collect);
             outcome.earlier = heap.dependence.kept.take();
             return outcome;
         }
@@ -484,7 +466,7 @@ fn run_block(
         match run.run(grid, &mut global, watch.as_deref_mut(), &allowance) {
             Progress::Stopped(stop) => break Some(stop),
             Progress::Done => break None,
-            Progress::Expired | Progress::Held => {}
+            Progress::Expired => {}
         }
         let due = suspicion.is_due(run.instructions, run.progress());
         if let Some(steps) = due.or(run.polling.then_some(POLLING)) {
@@ -606,7 +588,7 @@ fn run_in_turns(
     grid: &Grid<'_>,
     heap: &mut Heap,
     blocks: Range<u32>,
-    (Begun { mut outcome, mut used }, threads): (Begun, usize),
+    Begun { mut outcome, mut used }: Begun,
     listen: Listen<'_>,
     collect: Collect<'_>,
 ) -> Outcome {
@@ -615,11 +597,13 @@ fn run_in_turns(
     let mut finished: BTreeMap<u32, Ended> = BTreeMap::new();
     let mut spare = Spare::default();
     let residency = grid.residency();
-    let resident = residency.blocks;
+    // Blocks that only reduce never wait for each other: one at a time holds the least memory.
+    let alone =
+        grid.program.communication == Communication::Reductions && grid.schedule.blocks == Blocks::InOrder;
+    let resident = if alone { 1 } else { residency.blocks };
     let cost = grid.start_cost();
     let mut printed = outcome.output.len();
     let mut turns = Turns::new(grid.unit_schedule(), blocks.end, resident).starting_at(blocks.start);
-    let mut ahead = Ahead::new(grid, blocks.end, threads);
     // Bytes that the active blocks hold.
     let mut held = 0u64;
     let mut suspicion = Suspicion::default();
@@ -637,27 +621,17 @@ fn run_in_turns(
             }
             let Some(next) = turns.start() else { break };
             used = used.saturating_add(cost);
-            let left = grid.limits.instructions.saturating_sub(used);
-            let (mut run, watch) = if let Some(early) = ahead.take(grid, heap, next, left, listen) {
-                let Early { mut run, watch, expired, .. } = early;
-                outcome.instructions += run.instructions;
-                used = used.saturating_add(run.instructions);
-                (run.early, run.used_turn) = (if expired { 0 } else { run.instructions }, expired);
-                (run, watch)
-            } else {
-                (BlockRun::new(grid, next, std::mem::take(&mut spare)), listen(next))
-            };
+            let mut run = BlockRun::new(grid, next, std::mem::take(&mut spare));
             run.stop_at(&turns, grid);
             // A block that joins waiting blocks has short turns until it has made progress.
-            run.idle = waiting.is_some() || run.used_turn && run.progress() == 0;
+            run.idle = waiting.is_some();
             held = held.saturating_add(run.footprint(grid));
-            active.push((run, watch));
+            active.push((run, listen(next)));
         }
         starts = if waiting.is_none() { turns.starts(active.len()) } else { 0 };
         let mut i = 0;
         while i < active.len() {
-            let used_turn = std::mem::take(&mut active[i].0.used_turn);
-            let turn = if used_turn { 0 } else { turns.turn(active[i].0.idle) };
+            let turn = turns.turn(active[i].0.idle);
             if turn == 0 || active[i].0.paused {
                 i += 1;
                 continue;
@@ -666,7 +640,7 @@ fn run_in_turns(
             let before = run.instructions;
             let mut global = run.direct(heap);
             held = held.saturating_sub(run.footprint(grid));
-            let room = grid.limits.memory.saturating_sub(held).saturating_sub(ahead.bytes());
+            let room = grid.limits.memory.saturating_sub(held);
             let progress_before = run.progress();
             let allowance = Allowance {
                 turn,
@@ -681,7 +655,7 @@ fn run_in_turns(
             outcome.instructions += run.instructions - before;
             used = used.saturating_add(run.instructions - before);
             let index = run.index();
-            let done = !matches!(progress, Progress::Expired | Progress::Held);
+            let done = !matches!(progress, Progress::Expired);
             if let Progress::Stopped(stop) = progress {
                 outcome.stop = Some(stop);
             }

@@ -1,7 +1,6 @@
 //! The machine: grid, block, warp, lane.
 
 mod access;
-mod ahead;
 mod atomics;
 mod block;
 mod bulk;
@@ -51,7 +50,7 @@ pub use cluster::cluster_address;
 #[doc(hidden)]
 pub use copies::{Pending, PendingArrival, PendingCopy};
 #[doc(hidden)]
-pub use grid::{Collect, Grid, Listen, Observed, run};
+pub use grid::{Collect, Grid, Listen, run};
 #[doc(hidden)]
 pub use guided::{Guide, Next, Ready};
 #[doc(hidden)]

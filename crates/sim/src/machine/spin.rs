@@ -275,7 +275,6 @@ impl BlockRun {
                     self.paused = true;
                     return Look::Moves;
                 }
-                Turn::Held => return Look::Moves,
                 Turn::Expired | Turn::Paused => {}
             }
             let effect = Effect::of(grid, warp.pc);

@@ -4,7 +4,7 @@ use super::block::Stops;
 use crate::schedule::{Blocks, SplitMix};
 
 /// Instructions that a communicating block runs before the next one gets a turn.
-pub(super) const TURN: u64 = 65_536;
+const TURN: u64 = 65_536;
 /// Likewise, if no barrier completed and no thread exited in its last turn: it may be waiting for a block that has not started.
 const IDLE_TURN: u64 = 2048;
 /// The maximum number of blocks that are shuffled together.

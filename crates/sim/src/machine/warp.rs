@@ -21,8 +21,6 @@ pub enum Flow {
     Wait,
     /// Continue with the next instruction in the warp's next turn: the lanes poll, and other warps must run.
     Pause,
-    /// The warp stays at this instruction until its block's turn: it runs ahead of it.
-    Hold,
     /// Lanes left the current subwarp, or it became empty: choose again. The routine set every program counter.
     Split,
     /// The launch ends; `warp.stop` has the reason.
@@ -115,8 +113,6 @@ pub enum Turn {
     Paused,
     /// It stopped before an instruction that it may not execute yet.
     Stood,
-    /// It is at an instruction for which it must wait for its block's turn.
-    Held,
     /// The launch ends.
     Stopped,
 }
@@ -274,7 +270,7 @@ impl Warp<'_, '_> {
                     }
                     flow
                 };
-                if COUNTED && inst.guard.is_some() && !matches!(flow, Flow::Wait | Flow::Hold) {
+                if COUNTED && inst.guard.is_some() && !matches!(flow, Flow::Wait) {
                     self.told_guarded(pc, exec, lanes);
                 }
                 match flow {
@@ -311,15 +307,6 @@ impl Warp<'_, '_> {
                             rest.pc = pc + 1;
                         }
                         break Choice::ByPlace;
-                    }
-                    Flow::Hold => {
-                        if COUNTED {
-                            self.told_stretch(from, pc, lanes);
-                        }
-                        self.state.clock = clock - 1;
-                        self.state.subwarp.pc = pc;
-                        self.state.choice = Choice::Same;
-                        return Turn::Held;
                     }
                     Flow::Split => {
                         if COUNTED {

@@ -34,8 +34,6 @@ pub struct Overlay {
     room: usize,
     /// Whether the block has waited for the launches that its own depends on.
     waited: bool,
-    /// Whether the block runs ahead of its turn.
-    ahead: bool,
     /// Receives the stores that exceed the limit. A block that has this page is stopped, and its reads do not matter.
     excess: Option<Box<Page>>,
 }
@@ -123,11 +121,6 @@ impl Overlay {
     /// An empty overlay with a limit in bytes of host memory.
     pub fn with_room(bytes: u64) -> Overlay {
         Overlay { room: usize::try_from(bytes).unwrap_or(usize::MAX), ..Overlay::default() }
-    }
-
-    /// As [`with_room`](Self::with_room), for a block that runs ahead of its turn and must not communicate.
-    pub fn ahead(bytes: u64) -> Overlay {
-        Overlay { ahead: true, ..Overlay::with_room(bytes) }
     }
 
     /// Bytes of host memory it takes.
@@ -341,12 +334,6 @@ impl Global<'_> {
             Global::Direct(heap) => heap.dependence.hidden(heap.dependence.waited),
             Global::Overlay(heap, overlay) => heap.dependence.hidden(overlay.waited),
         }
-    }
-
-    /// Whether the block runs ahead of its turn and must not communicate.
-    #[inline]
-    pub fn is_ahead(&self) -> bool {
-        matches!(self, Global::Overlay(_, overlay) if overlay.ahead)
     }
 
     /// Whether a wait for the launches that its own depends on must wait.

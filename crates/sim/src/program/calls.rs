@@ -8,7 +8,7 @@ use super::operands::Resolved;
 use super::scope::Local;
 use crate::device_functions;
 use crate::isa::{Args, Callee, Op, Refusal, Run};
-use crate::machine::{CallSite, Flow, Transfer, Type, Warp, Width, at};
+use crate::machine::{CallSite, Transfer, Type, Warp, Width, at};
 use warpproof_ptx as ptx;
 
 /// Functions that the device provides and that act on more than registers and memory.
@@ -113,12 +113,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
             if provided.communicates {
                 self.communicate(Communication::Any);
             }
-            let run = move |w: &mut Warp<'_, '_>, _: &Args| {
-                if provided.communicates && w.global.is_ahead() {
-                    return Flow::Hold;
-                }
-                (provided.run)(w, &arguments, &results)
-            };
+            let run = move |w: &mut Warp<'_, '_>, _: &Args| (provided.run)(w, &arguments, &results);
             return Ok((Box::new(run), Vec::new(), Vec::new()));
         }
         let (site, reads, writes) = self.site(&call, &function.returns, &function.params)?;

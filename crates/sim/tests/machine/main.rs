@@ -1,9 +1,9 @@
 //! The machine around the instructions: turns of diverged lanes, the stack, and values of special registers.
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
-mod ahead;
 mod barriers;
 mod bundles;
+mod communicating;
 mod faults;
 mod meeting;
 mod reductions;

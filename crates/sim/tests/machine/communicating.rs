@@ -1,4 +1,4 @@
-//! Blocks that communicate run on all cores until they do, with one outcome.
+//! Blocks that communicate: one outcome, with any number of threads, counted, checked and neither.
 
 use warpproof_sim::check::Settings;
 use warpproof_sim::count::{CountSettings, Counters};
