@@ -433,6 +433,9 @@ pub trait Observer: Any + Send {
     fn is_calm(&self, _warp: u32) -> bool {
         false
     }
+    /// After the last event of its block, before those of some blocks that start later. It may not be called, and it may be called
+    /// twice.
+    fn ended(&mut self) {}
     /// The events that follow are those of the block with this rank; only in a cluster of several blocks.
     fn enter(&mut self, _rank: u32) {}
     /// Before an instruction is executed.

@@ -47,7 +47,64 @@ pub trait Simd: Copy + Send + Sync + 'static {
             words[wrapped::<N>(index[lane])] = values[lane];
         }
     }
+
+    /// The low halves of addresses, and the bits that any of the high halves has.
+    #[inline(always)]
+    #[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "the high half is returned")]
+    fn narrow(addresses: &[u64; 32]) -> ([u32; 32], u32) {
+        let any = addresses.iter().fold(0, |any, address| any | address);
+        (addresses.map(|address| address as u32), (any >> 32) as u32)
+    }
+
+    /// How addresses lie. The compiler generates no vector instructions for that.
+    #[inline(always)]
+    fn extent(addresses: &[u32; 32]) -> Extent {
+        let half = |i: usize| {
+            let addresses = &addresses[16 * i..16 * i + 16];
+            let distance = |lane: usize| addresses[lane].wrapping_sub(addresses[0]);
+            if (0..16).all(|lane| distance(lane) == STEPS[lane].cast_unsigned()) {
+                Half::Run
+            } else if (0..16).all(|lane| distance(lane) == 0) {
+                Half::Same
+            } else {
+                Half::Mixed
+            }
+        };
+        Extent {
+            lowest: addresses.iter().copied().fold(u32::MAX, u32::min),
+            highest: addresses.iter().copied().fold(0, u32::max),
+            bits: addresses.iter().fold(0, |bits, address| bits | address),
+            halves: [half(0), half(1)],
+        }
+    }
 }
+
+/// How the addresses of a warp lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The lowest address.
+    pub lowest: u32,
+    /// The highest one.
+    pub highest: u32,
+    /// The bits that any of them has.
+    pub bits: u32,
+    /// Of the first 16 lanes, and of the others.
+    pub halves: [Half; 2],
+}
+
+/// How the addresses of half a warp lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// Consecutive words.
+    Run,
+    /// One word.
+    Same,
+    /// In another way.
+    Mixed,
+}
+
+/// The distances of consecutive words.
+const STEPS: [i32; 16] = [0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60];
 
 #[inline(always)]
 #[expect(clippy::as_conversions, reason = "masked to the array's size")]
@@ -114,14 +171,16 @@ pub struct V4;
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Level, Simd, V3, V4, Vectorized};
+    use super::{Extent, Half, Level, STEPS, Simd, V3, V4, Vectorized};
     use std::arch::x86_64::{
         __m256i, __m512i, _mm256_add_epi32, _mm256_and_si256, _mm256_broadcastd_epi32,
         _mm256_castsi256_si128, _mm256_cmpeq_epi32, _mm256_cvtsi256_si32, _mm256_i32gather_epi32,
         _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_set1_epi32, _mm256_setr_epi32, _mm256_storeu_si256,
         _mm512_add_epi32, _mm512_and_si512, _mm512_broadcastd_epi32, _mm512_castsi512_si128,
-        _mm512_cmpeq_epi32_mask, _mm512_cvtsi512_si32, _mm512_i32gather_epi32, _mm512_loadu_si512,
-        _mm512_set1_epi32, _mm512_setr_epi32, _mm512_storeu_si512,
+        _mm512_cmpeq_epi32_mask, _mm512_cvtepi64_epi32, _mm512_cvtsi512_si32, _mm512_i32gather_epi32,
+        _mm512_loadu_si512, _mm512_max_epu32, _mm512_min_epu32, _mm512_or_si512, _mm512_reduce_max_epu32,
+        _mm512_reduce_min_epu32, _mm512_reduce_or_epi32, _mm512_reduce_or_epi64, _mm512_set1_epi32,
+        _mm512_setr_epi32, _mm512_setzero_si512, _mm512_storeu_si512,
     };
 
     /// The pattern of the indices of some lanes. Neighboring lanes almost always read consecutive words or one word, and
@@ -149,6 +208,18 @@ mod x86 {
             first: index(_mm256_cvtsi256_si32(at)),
             consecutive: _mm256_movemask_epi8(_mm256_cmpeq_epi32(at, run)) == -1,
             same: _mm256_movemask_epi8(_mm256_cmpeq_epi32(at, first)) == -1,
+        }
+    }
+
+    #[target_feature(enable = "avx512f")]
+    fn half(addresses: __m512i, steps: __m512i) -> Half {
+        let first = _mm512_broadcastd_epi32(_mm512_castsi512_si128(addresses));
+        if _mm512_cmpeq_epi32_mask(addresses, _mm512_add_epi32(first, steps)) == u16::MAX {
+            Half::Run
+        } else if _mm512_cmpeq_epi32_mask(addresses, first) == u16::MAX {
+            Half::Same
+        } else {
+            Half::Mixed
         }
     }
 
@@ -336,6 +407,49 @@ mod x86 {
             // SAFETY: as for V3.
             unsafe { enter(words, index, values) }
         }
+
+        #[inline(always)]
+        fn narrow(addresses: &[u64; 32]) -> ([u32; 32], u32) {
+            #[target_feature(enable = "avx512f")]
+            #[expect(clippy::as_conversions, reason = "shifted to 32 bits")]
+            fn enter(addresses: &[u64; 32]) -> ([u32; 32], u32) {
+                let (mut out, mut any) = ([0u32; 32], _mm512_setzero_si512());
+                for (from, to) in addresses.as_chunks::<8>().0.iter().zip(out.as_chunks_mut::<8>().0) {
+                    // SAFETY: `from` is eight double words, and `to` eight words.
+                    unsafe {
+                        let eight = _mm512_loadu_si512(from.as_ptr().cast());
+                        any = _mm512_or_si512(any, eight);
+                        _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm512_cvtepi64_epi32(eight));
+                    }
+                }
+                (out, (_mm512_reduce_or_epi64(any).cast_unsigned() >> 32) as u32)
+            }
+            // SAFETY: as for V3.
+            unsafe { enter(addresses) }
+        }
+
+        #[inline(always)]
+        fn extent(addresses: &[u32; 32]) -> Extent {
+            #[target_feature(enable = "avx512f")]
+            fn enter(addresses: &[u32; 32]) -> Extent {
+                // SAFETY: there are 32 addresses and 16 steps.
+                let [low, high, steps] = unsafe {
+                    [
+                        _mm512_loadu_si512(addresses[..16].as_ptr().cast()),
+                        _mm512_loadu_si512(addresses[16..].as_ptr().cast()),
+                        _mm512_loadu_si512(STEPS.as_ptr().cast()),
+                    ]
+                };
+                Extent {
+                    lowest: _mm512_reduce_min_epu32(_mm512_min_epu32(low, high)),
+                    highest: _mm512_reduce_max_epu32(_mm512_max_epu32(low, high)),
+                    bits: _mm512_reduce_or_epi32(_mm512_or_si512(low, high)).cast_unsigned(),
+                    halves: [half(low, steps), half(high, steps)],
+                }
+            }
+            // SAFETY: as for V3.
+            unsafe { enter(addresses) }
+        }
     }
 }
 
@@ -418,6 +532,42 @@ impl Level {
             Level::Portable => Portable::run(computation),
             Level::V3 => V3::run(computation),
             Level::V4 => V4::run(computation),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Half, Level, Portable, Simd, V3, V4};
+
+    fn agrees<I: Simd>(addresses: &[u64; 32]) -> [Half; 2] {
+        let (row, high) = I::narrow(addresses);
+        assert_eq!((row, high), Portable::narrow(addresses));
+        let extent = I::extent(&row);
+        assert_eq!(extent, Portable::extent(&row));
+        assert_eq!((extent.lowest, extent.highest), (*row.iter().min().unwrap(), *row.iter().max().unwrap()));
+        extent.halves
+    }
+
+    #[test]
+    fn rows_lie_as_the_portable_form_finds() {
+        let row = |at: fn(u64) -> u64| std::array::from_fn(|lane| at(u64::try_from(lane).unwrap()));
+        let cases: [([u64; 32], [Half; 2]); 6] = [
+            (row(|lane| 256 + 4 * lane), [Half::Run; 2]),
+            (row(|lane| 64 + lane / 16 * 1024), [Half::Same; 2]),
+            (row(|lane| if lane < 16 { 4 * lane } else { 7 }), [Half::Run, Half::Same]),
+            (row(|lane| 8 * lane), [Half::Mixed; 2]),
+            (row(|lane| 4 * lane + u64::from(lane == 31) * (1 << 32)), [Half::Run; 2]),
+            (row(|lane| u64::from(u32::MAX) - 3 + 4 * (lane % 16)), [Half::Run; 2]),
+        ];
+        for (addresses, halves) in &cases {
+            assert_eq!(agrees::<Portable>(addresses), *halves);
+            if Level::V3.available() {
+                assert_eq!(agrees::<V3>(addresses), *halves);
+            }
+            if Level::V4.available() {
+                assert_eq!(agrees::<V4>(addresses), *halves);
+            }
         }
     }
 }

@@ -92,17 +92,22 @@ pub(crate) struct Lines {
 struct Bundled {
     floor: u32,
     reads: Vec<BundleRead>,
+    /// The bundles of these loads and of earlier ones.
+    bundles: Vec<Arc<Bundle>>,
     /// The addresses in the registers that the loads start from, for all of the bundles.
     rows: Vec<Row<u32>>,
 }
 
+/// Bundles that stay known.
+const BUNDLES: usize = 16;
 /// Bundles whose loads are kept; one more puts all into the logs.
 const BUNDLED: usize = 256;
 
 /// The loads of a bundle by a warp.
 #[derive(Debug)]
 struct BundleRead {
-    bundle: Arc<Bundle>,
+    /// Which of the bundles it is.
+    bundle: usize,
     warp: u32,
     when: When,
     /// Where its rows start.
@@ -241,8 +246,14 @@ impl Lines {
             self.unbundle(cells, order);
             self.bundled.floor = when.floor;
         }
-        let Bundled { reads: bundles, rows, .. } = &mut self.bundled;
-        bundles.push(BundleRead { bundle: reads.bundle.clone(), warp: reads.warp, when, rows: rows.len() });
+        let Bundled { reads: all, rows, bundles, .. } = &mut self.bundled;
+        // A program has few of them, and an [`Arc`] that all cores count is slow.
+        let known = bundles.iter().position(|bundle| Arc::ptr_eq(bundle, reads.bundle));
+        let bundle = known.unwrap_or_else(|| {
+            bundles.push(reads.bundle.clone());
+            bundles.len() - 1
+        });
+        all.push(BundleRead { bundle, warp: reads.warp, when, rows: rows.len() });
         rows.extend(reads.places.iter().map(|place| place.offsets));
         true
     }
@@ -257,6 +268,9 @@ impl Lines {
             }
             bundled.reads.clear();
             bundled.rows.clear();
+            if bundled.bundles.len() > BUNDLES {
+                bundled.bundles.clear();
+            }
             self.bundled = bundled;
         }
     }
@@ -264,7 +278,7 @@ impl Lines {
     #[cold]
     fn log(&mut self, cells: &mut [Cell], order: &Order, bundled: &Bundled) {
         for read in &bundled.reads {
-            for (pc, load) in read.bundle.loads() {
+            for (pc, load) in bundled.bundles.get(read.bundle).iter().flat_map(|bundle| bundle.loads()) {
                 let Some(row) = bundled.rows.get(read.rows + load.base) else { continue };
                 let bits = stamp(order, Who::new(read.warp, 0), pc, None).bits();
                 let first = LineRead::of(read.warp, bits, read.when, load.words);

@@ -55,18 +55,21 @@ impl Known {
         way.map(|way| way.hits += 1).is_some()
     }
 
-    /// Keeps the shapes of a bundle and the cost of each load, if there is room.
+    /// Whether another shape can be kept.
+    pub(super) fn has_room(&self) -> bool {
+        self.0.len() < WAYS
+    }
+
+    /// Keeps the shapes of a bundle and the cost of each load.
     pub(super) fn put(&mut self, reads: &BundleReads<'_>, costs: Vec<(u32, Traffic)>) {
-        if self.0.len() < WAYS {
-            let distances = |row: &Row<u32>| {
-                let mut distances = Row([0; LANES]);
-                for (distance, offset) in distances.0.iter_mut().zip(row.0) {
-                    *distance = offset.wrapping_sub(row.0[0]);
-                }
-                distances
-            };
-            let distances = reads.places.iter().map(|place| distances(&place.offsets)).collect();
-            self.0.push(Way { distances, hits: 0, costs });
-        }
+        let distances = |row: &Row<u32>| {
+            let mut distances = Row([0; LANES]);
+            for (distance, offset) in distances.0.iter_mut().zip(row.0) {
+                *distance = offset.wrapping_sub(row.0[0]);
+            }
+            distances
+        };
+        let distances = reads.places.iter().map(|place| distances(&place.offsets)).collect();
+        self.0.push(Way { distances, hits: 0, costs });
     }
 }

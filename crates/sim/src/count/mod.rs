@@ -45,6 +45,7 @@ mod heat;
 mod memo;
 pub mod names;
 mod pattern;
+mod record;
 mod reuse;
 mod sampling;
 mod selection;
@@ -67,12 +68,14 @@ use crate::program::{Communication, Program};
 use crate::schedule::Blocks;
 use crate::{Device, Launch};
 use heat::{BlockHeat, Heat, Operations};
+use record::Record;
 use sampling::Collected;
 use selection::Selection;
 use site::Sites;
 use std::any::Any;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use tally::{Pool, Sums, Tally};
+use tally::{Pool, Tally};
 
 /// Options for counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,31 +138,43 @@ impl Device {
         let each = all / if turns { IN_TURNS } else { IN_A_WAVE };
         let own_heat = if reduces && !turns { each / 4 } else { 0 };
         let length = program.code.len();
-        let mut sums = Sums::new(length, sites.guards, all - all / 4);
+        let mut sums = Record::new(length, sites.guards, all - all / 4);
         let heat = Arc::new(Mutex::new(Heat::new(all / 4)));
         let mut compulsory = Compulsory::default();
         let mut blocks = 0u64;
         let mut sample =
             selection.map(|selection| Collected::new(selection, listing(&program, &sites), &self.reading()));
         let level = self.level();
-        let listen = |_| -> Option<Box<dyn Observer>> {
-            let spare = pool.lock().ok().and_then(|mut pool| pool.pop());
-            let own = spare.unwrap_or_else(|| Box::new(Sums::new(length, sites.guards, each - own_heat)));
+        let spare: Mutex<Vec<Box<Record>>> = Mutex::new(Vec::new());
+        // A block that starts once more has been given up, and so has what was found out for it.
+        let started = AtomicU64::new(0);
+        let listen = |block: u32| -> Option<Box<dyn Observer>> {
+            let next = u64::from(block) + 1;
+            let again = started.fetch_max(next, Ordering::Relaxed) >= next;
+            let known = pool.lock().ok().filter(|_| !again).and_then(|mut pool| pool.pop());
+            let own = spare.lock().ok().and_then(|mut spare| spare.pop());
+            let own = own.unwrap_or_else(|| Box::new(Record::new(length, sites.guards, each - own_heat)));
             let heat = if turns {
                 BlockHeat::Launch(heat.clone())
             } else {
                 BlockHeat::Block(Operations::new(own_heat))
             };
-            Some(Box::new(Tally::new(sites.clone(), level, own, heat)))
+            Some(Box::new(Tally::new(
+                sites.clone(),
+                level,
+                (known.unwrap_or_default(), pool.clone()),
+                own,
+                heat,
+            )))
         };
         let mut collect = |listener: Box<dyn Observer>| {
             let listener: Box<dyn Any> = listener;
-            if let Ok(tally) = listener.downcast::<Tally>() {
-                let mut own = tally.sums;
+            if let Ok(mut tally) = listener.downcast::<Tally>() {
+                tally.ended();
+                let mut own = tally.record;
                 if let (BlockHeat::Block(operations), Ok(mut heat)) = (tally.heat, heat.lock()) {
                     operations.merge_into(&mut heat);
                 }
-                own.settle();
                 let weight = sample.as_mut().map_or(1, |sample| sample.add(&sites, &own));
                 blocks += weight;
                 compulsory.block_loaded += weight * own.touched.loaded;
@@ -167,8 +182,8 @@ impl Device {
                 compulsory.block_stored += weight * own.touched.stored;
                 sums.merge(&own, weight);
                 own.clear();
-                if let Ok(mut pool) = pool.lock() {
-                    pool.push(own);
+                if let Ok(mut spare) = spare.lock() {
+                    spare.push(own);
                 }
             }
         };
@@ -242,7 +257,7 @@ fn listing(program: &Program, sites: &Sites) -> Vec<Instruction> {
 }
 
 /// Replaces the counts of every instruction.
-fn fill(instructions: &mut [Instruction], sites: &Sites, sums: &Sums) {
+fn fill(instructions: &mut [Instruction], sites: &Sites, sums: &Record) {
     let (mut executions, mut lanes) = (0i64, 0i64);
     for (instruction, edge) in instructions.iter_mut().zip(&sums.edges) {
         executions += edge.executions;
@@ -263,7 +278,7 @@ fn fill(instructions: &mut [Instruction], sites: &Sites, sums: &Sums) {
             Issued { executions, lanes, lanes_on: lanes, passed: 0 }
         };
         let parted = sums.tables.get(&pc).copied().unwrap_or(0);
-        let [taken, not_taken, divergent] = tally::branch(site.flow, issued.executions, guard, parted);
+        let [taken, not_taken, divergent] = record::branch(site.flow, issued.executions, guard, parted);
         instruction.issued = issued;
         instruction.branches = Branches { taken, not_taken, divergent };
         instruction.barriers = sums.barriers.get(&pc).copied().unwrap_or_default();

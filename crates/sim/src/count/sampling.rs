@@ -12,11 +12,11 @@
 //! Memory stays as it was before the launch: the results of some blocks only would look like results of the launch.
 
 use super::pattern::SECTOR;
+use super::record::Record;
 use super::reuse::Touched;
 use super::selection::{Chosen, LEAST, MOST, Selection, Stratum};
 use super::site::Sites;
 use super::spread::Spread;
-use super::tally::Sums;
 use super::{Counters, Instruction, MemoryOp, Totals, fill};
 use crate::Launch;
 use crate::memory::{Heap, Space};
@@ -216,7 +216,7 @@ impl<'a> Collected<'a> {
 
     /// Adds the next block, whose cached costs are already added up. Returns how many blocks it represents: none if the
     /// whole grid would execute too many instructions.
-    pub(crate) fn add(&mut self, sites: &Sites, own: &Sums) -> u64 {
+    pub(crate) fn add(&mut self, sites: &Sites, own: &Record) -> u64 {
         let Some(Chosen { weight, stratum, .. }) = self.selection.chosen.get(self.next).copied() else {
             return 0;
         };

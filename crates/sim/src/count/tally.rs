@@ -2,11 +2,12 @@
 //! at each end; prefix sums over the code are computed at the end of the launch.
 
 use super::bundles::Bundles;
-use super::counters::{Barriers, Flow, Mbarriers, MemoryOp, Sample, Traffic};
+use super::counters::{MemoryOp, Sample, Traffic};
 use super::heat::BlockHeat;
 use super::memo::{self, Address, Key, Memos, Same};
 use super::pattern::{self, LINE, Lines, SECTOR, Wavefronts};
-use super::reuse::{Touch, Touched};
+use super::record::{Record, Requested};
+use super::reuse::Touch;
 use super::site::{Site, Sites};
 use crate::machine::{Access, AccessKind, Row, at};
 use crate::memory::Space;
@@ -15,29 +16,7 @@ use crate::observe::{
     Stretch,
 };
 use crate::simd::Level;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-
-/// The differences between the counts of consecutive instructions.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Edge {
-    pub executions: i64,
-    pub lanes: i64,
-}
-
-/// Counts of an instruction with a guard.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct GuardCount {
-    pub executions: u64,
-    /// Lanes that reached it.
-    pub lanes: u64,
-    /// Lanes whose guard was true.
-    pub lanes_on: u64,
-    /// Executions in which the guard was false in all lanes.
-    pub passed: u64,
-    /// Executions in which the guard was true in some lanes only.
-    pub mixed: u64,
-}
 
 /// The requests of one instruction to one space.
 pub(crate) struct Requests {
@@ -88,69 +67,60 @@ struct Phase {
 /// A block's barriers, and the cluster's.
 const BARRIERS: usize = 17;
 
-/// The sums of one block, or of all blocks so far.
-pub(crate) struct Sums {
-    /// The number of instructions plus one.
-    pub edges: Vec<Edge>,
-    pub guards: Vec<GuardCount>,
+/// What is known of the requests of a program's instructions. It passes from block to block: blocks of a launch make the same
+/// requests.
+#[derive(Default)]
+pub(crate) struct Shapes {
     /// The first of each instruction's [`Requests`].
     first: Vec<u32>,
-    pub requests: Vec<Requests>,
-    pub barriers: BTreeMap<u32, Barriers>,
-    pub mbarriers: BTreeMap<u32, Mbarriers>,
-    /// Branches through a table whose lanes diverged.
-    pub tables: BTreeMap<u32, u64>,
-    pub touched: Touched,
+    requests: Vec<Requests>,
     /// Bundles whose loads are not added up.
     bundles: Bundles,
 }
 
-impl Sums {
-    /// Empty sums for a program with this number of instructions, with a budget in bytes for tracking accessed memory.
-    pub(crate) fn new(instructions: usize, guards: usize, memory: u64) -> Sums {
-        Sums {
-            edges: vec![Edge::default(); instructions + 1],
-            guards: vec![GuardCount::default(); guards],
-            first: vec![END; instructions],
-            requests: Vec::new(),
-            barriers: BTreeMap::new(),
-            mbarriers: BTreeMap::new(),
-            tables: BTreeMap::new(),
-            touched: Touched::new(memory),
-            bundles: Bundles::default(),
-        }
-    }
-
+impl Shapes {
     /// The requests of an instruction to a space.
     #[inline]
     fn requests(&mut self, pc: u32, space: Space) -> Option<&mut Requests> {
-        let place = self.place(pc, space)?;
+        let place = self.place(pc, space);
         self.requests.get_mut(place)
     }
 
     /// Where the requests of an instruction to a space are.
     #[inline]
-    fn place(&mut self, pc: u32, space: Space) -> Option<usize> {
-        let mut place = *self.first.get(at(pc))?;
+    fn place(&mut self, pc: u32, space: Space) -> usize {
+        let mut place = self.first.get(at(pc)).copied().unwrap_or(END);
         while let Some(requests) = self.requests.get(at(place)) {
             if requests.space == space {
-                break;
+                return at(place);
             }
             place = requests.next;
         }
-        if place == END {
-            let next = self.first[at(pc)];
-            place = u32::try_from(self.requests.len()).unwrap_or(END);
-            self.first[at(pc)] = place;
-            let (narrow, wide) = (Memos::default(), Memos::default());
-            let traffic = Traffic::default();
-            self.requests.push(Requests { pc, space, traffic, narrow, wide, worst: None, next });
-        }
-        Some(at(place))
+        self.insert(pc, space)
     }
 
-    /// Adds up the costs of cached request shapes.
-    pub(crate) fn settle(&mut self) {
+    #[cold]
+    fn insert(&mut self, pc: u32, space: Space) -> usize {
+        if self.first.len() <= at(pc) {
+            self.first.resize(at(pc) + 1, END);
+        }
+        let next =
+            std::mem::replace(&mut self.first[at(pc)], u32::try_from(self.requests.len()).unwrap_or(END));
+        let (narrow, wide) = (Memos::default(), Memos::default());
+        self.requests.push(Requests {
+            pc,
+            space,
+            traffic: Traffic::default(),
+            narrow,
+            wide,
+            worst: None,
+            next,
+        });
+        self.requests.len() - 1
+    }
+
+    /// Moves the counts of a block to its record. What is known of the requests stays, unless it is very much.
+    fn record(&mut self, record: &mut Record) {
         let mut bundles = std::mem::take(&mut self.bundles);
         bundles.settle(|pc, cost| {
             if let Some(requests) = self.requests(pc, Space::Shared) {
@@ -158,90 +128,33 @@ impl Sums {
             }
         });
         self.bundles = bundles;
+        let mut shapes = 0;
         for requests in &mut self.requests {
+            shapes += requests.narrow.len() + requests.wide.len();
             requests.traffic.add(&requests.narrow.settle());
             requests.traffic.add(&requests.wide.settle());
-        }
-    }
-
-    /// Adds the sums of a block whose cached costs are already added up, as often as the number of blocks that it represents.
-    pub(crate) fn merge(&mut self, block: &Sums, weight: u64) {
-        let signed = i64::try_from(weight).unwrap_or(i64::MAX);
-        for (mine, theirs) in self.edges.iter_mut().zip(&block.edges) {
-            mine.executions += signed * theirs.executions;
-            mine.lanes += signed * theirs.lanes;
-        }
-        for (mine, theirs) in self.guards.iter_mut().zip(&block.guards) {
-            mine.executions += weight * theirs.executions;
-            mine.lanes += weight * theirs.lanes;
-            mine.lanes_on += weight * theirs.lanes_on;
-            mine.passed += weight * theirs.passed;
-            mine.mixed += weight * theirs.mixed;
-        }
-        for requests in &block.requests {
-            if let Some(mine) = self.requests(requests.pc, requests.space) {
-                mine.traffic.add(&requests.traffic.times(weight));
-                if let Some(sample) = &requests.worst
-                    && Sample::is_worse(sample.taken, sample.ideal, mine.worst.as_deref())
-                {
-                    mine.worst = Some(sample.clone());
-                }
+            let (traffic, worst) = (std::mem::take(&mut requests.traffic), requests.worst.take());
+            if traffic != Traffic::default() {
+                record.requests.push(Requested { pc: requests.pc, space: requests.space, traffic, worst });
             }
         }
-        for (pc, theirs) in &block.barriers {
-            self.barriers.entry(*pc).or_default().add(&theirs.times(weight));
-        }
-        for (pc, theirs) in &block.mbarriers {
-            self.mbarriers.entry(*pc).or_default().add(&theirs.times(weight));
-        }
-        for (pc, count) in &block.tables {
-            *self.tables.entry(*pc).or_default() += weight * count;
-        }
-        self.touched.merge(&block.touched);
-    }
-
-    /// Warp instructions.
-    pub(crate) fn executions(&self) -> u64 {
-        let (mut now, mut sum) = (0i64, 0u64);
-        for edge in &self.edges {
-            now += edge.executions;
-            sum = sum.saturating_add(u64::try_from(now).unwrap_or(0));
-        }
-        sum
-    }
-
-    /// Resets the sums but keeps their memory.
-    pub(crate) fn clear(&mut self) {
-        self.edges.fill(Edge::default());
-        self.guards.fill(GuardCount::default());
-        // Blocks of a launch make the same requests, so their shapes are kept, unless there are very many.
-        let shapes: usize =
-            self.requests.iter().map(|requests| requests.narrow.len() + requests.wide.len()).sum();
         if shapes > SHAPES {
-            self.first.fill(END);
-            self.requests.clear();
-            self.bundles = Bundles::default();
+            *self = Shapes::default();
         }
-        for requests in &mut self.requests {
-            (requests.traffic, requests.worst) = (Traffic::default(), None);
-        }
-        self.barriers.clear();
-        self.mbarriers.clear();
-        self.tables.clear();
-        self.touched.clear();
     }
 }
 
-/// Sums of finished blocks, for later blocks to reuse: a grid of short blocks would spend much of its time on allocating
-/// them.
-pub(crate) type Pool = Arc<Mutex<Vec<Box<Sums>>>>;
+/// The shapes of finished blocks, for later blocks to use.
+pub(crate) type Pool = Arc<Mutex<Vec<Shapes>>>;
 
 /// The observer of one block.
 pub(crate) struct Tally {
     sites: Arc<Sites>,
+    pool: Pool,
     narrow: Same<u32>,
     wide: Same<u64>,
-    pub sums: Box<Sums>,
+    shapes: Shapes,
+    pub record: Box<Record>,
     /// Atomic operations by word.
     pub heat: BlockHeat,
     lines: Lines,
@@ -253,12 +166,20 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn new(sites: Arc<Sites>, level: Level, sums: Box<Sums>, heat: BlockHeat) -> Tally {
+    pub(crate) fn new(
+        sites: Arc<Sites>,
+        level: Level,
+        (shapes, pool): (Shapes, Pool),
+        record: Box<Record>,
+        heat: BlockHeat,
+    ) -> Tally {
         Tally {
             sites,
+            pool,
             narrow: u32::same(level),
             wide: u64::same(level),
-            sums,
+            shapes,
+            record,
             heat,
             lines: Lines::default(),
             phases: [Phase::default(); BARRIERS],
@@ -275,9 +196,8 @@ impl Tally {
             (false, true) => Touch::Both,
             (false, false) => Touch::Store,
         };
-        let Some(place) = self.sums.place(copy.pc, Space::Global) else { return };
-        let Sums { requests, touched, .. } = &mut *self.sums;
-        let Some(Requests { traffic, .. }) = requests.get_mut(place) else { return };
+        let touched = &mut self.record.touched;
+        let Some(Requests { traffic, .. }) = self.shapes.requests(copy.pc, Space::Global) else { return };
         traffic.requests += 1;
         traffic.lanes += 1;
         for (address, bytes) in pieces.filter(|(_, bytes)| *bytes > 0) {
@@ -319,14 +239,25 @@ impl Observer for Tally {
         Detail::Stretches
     }
 
+    fn ended(&mut self) {
+        let mut shapes = std::mem::take(&mut self.shapes);
+        if shapes.requests.is_empty() {
+            return;
+        }
+        shapes.record(&mut self.record);
+        if let Ok(mut pool) = self.pool.lock() {
+            pool.push(shapes);
+        }
+    }
+
     #[inline]
     fn stretch(&mut self, stretch: &Stretch) {
         let lanes = i64::from(stretch.lanes.count_ones());
-        if let Some(edge) = self.sums.edges.get_mut(at(stretch.code.start)) {
+        if let Some(edge) = self.record.edges.get_mut(at(stretch.code.start)) {
             edge.executions += 1;
             edge.lanes += lanes;
         }
-        if let Some(edge) = self.sums.edges.get_mut(at(stretch.code.end)) {
+        if let Some(edge) = self.record.edges.get_mut(at(stretch.code.end)) {
             edge.executions -= 1;
             edge.lanes -= lanes;
         }
@@ -335,7 +266,7 @@ impl Observer for Tally {
     #[inline]
     fn guarded(&mut self, guarded: &Guarded) {
         let Some(slot) = self.sites.get(guarded.pc).guard else { return };
-        let Some(count) = self.sums.guards.get_mut(at(slot)) else { return };
+        let Some(count) = self.record.guards.get_mut(at(slot)) else { return };
         count.executions += 1;
         count.lanes += u64::from(guarded.here.count_ones());
         count.lanes_on += u64::from(guarded.exec.count_ones());
@@ -344,7 +275,7 @@ impl Observer for Tally {
     }
 
     fn diverge(&mut self, _warp: u32, pc: u32) {
-        *self.sums.tables.entry(pc).or_default() += 1;
+        *self.record.tables.entry(pc).or_default() += 1;
     }
 
     fn shared(&mut self, access: &SharedAccess<'_>) {
@@ -354,7 +285,7 @@ impl Observer for Tally {
         }
         let first = memo::first(offsets, lanes);
         let key = Key::new(lanes, bytes, kind, first % 4);
-        let Some(requests) = self.sums.requests(pc, Space::Shared) else { return };
+        let Some(requests) = self.shapes.requests(pc, Space::Shared) else { return };
         if requests.narrow.again(self.narrow, key, first, offsets) {
             return;
         }
@@ -378,17 +309,20 @@ impl Observer for Tally {
     }
 
     fn bundle(&mut self, reads: &BundleReads<'_>) -> bool {
-        let known = self.sums.bundles.entry(reads.bundle.number);
+        let known = self.shapes.bundles.entry(reads.bundle.number);
         if known.again(self.narrow, reads) {
             return true;
         }
+        let room = known.has_room();
         reads.each(|access| self.shared(access));
-        let costs = reads.bundle.loads().filter_map(|(pc, _)| {
-            let requests = self.sums.requests(pc, Space::Shared)?;
-            Some((pc, requests.narrow.latest()?))
-        });
-        let costs = costs.collect();
-        self.sums.bundles.entry(reads.bundle.number).put(reads, costs);
+        if room {
+            let costs = reads.bundle.loads().filter_map(|(pc, _)| {
+                let requests = self.shapes.requests(pc, Space::Shared)?;
+                Some((pc, requests.narrow.latest()?))
+            });
+            let costs = costs.collect();
+            self.shapes.bundles.entry(reads.bundle.number).put(reads, costs);
+        }
         true
     }
 
@@ -409,9 +343,8 @@ impl Observer for Tally {
         };
         let key = Key::new(lanes, bytes, kind, u32::try_from(phase).unwrap_or(0));
         let site = self.sites.get(pc);
-        let Some(place) = self.sums.place(pc, space) else { return };
-        let Sums { requests, touched, .. } = &mut *self.sums;
-        if let Some(requests) = requests.get_mut(place) {
+        let touched = &mut self.record.touched;
+        if let Some(requests) = self.shapes.requests(pc, space) {
             let fresh = !requests.wide.again(self.wide, key, first, addresses);
             if fresh {
                 let (cost, lines) = cost_of(&mut self.lines, access, site);
@@ -447,7 +380,7 @@ impl Observer for Tally {
     fn remote(&mut self, _rank: u32, access: &Access<'_>) {
         self.access(access);
         let bytes = u64::from(access.bytes) * u64::from(access.lanes.count_ones());
-        if let Some(requests) = self.sums.requests(access.pc, Space::Shared) {
+        if let Some(requests) = self.shapes.requests(access.pc, Space::Shared) {
             requests.traffic.remote_bytes += bytes;
         }
     }
@@ -464,7 +397,7 @@ impl Observer for Tally {
         if let (Some((_, address)), false, false) = (global, continues, copy.tensor) {
             self.bulk_global(copy, std::iter::once((address, copy.bytes)));
         }
-        let Some(requests) = self.sums.requests(copy.pc, Space::Shared) else { return };
+        let Some(requests) = self.shapes.requests(copy.pc, Space::Shared) else { return };
         let traffic = &mut requests.traffic;
         traffic.requests += 1;
         traffic.lanes += 1;
@@ -481,7 +414,7 @@ impl Observer for Tally {
     }
 
     fn arrive(&mut self, arrival: &Arrival) {
-        self.sums.barriers.entry(arrival.pc).or_default().arrivals += 1;
+        self.record.barriers.entry(arrival.pc).or_default().arrivals += 1;
         let clock = &mut self.clocks[at(arrival.warp & 31)];
         let work = arrival.clock.saturating_sub(*clock);
         *clock = arrival.clock;
@@ -493,7 +426,7 @@ impl Observer for Tally {
     }
 
     fn mbarrier(&mut self, used: &Mbarrier) {
-        let count = self.sums.mbarriers.entry(used.pc).or_default();
+        let count = self.record.mbarriers.entry(used.pc).or_default();
         match used.action {
             MbarrierAction::Init => count.inits += 1,
             MbarrierAction::Arrive => count.arrivals += 1,
@@ -507,7 +440,7 @@ impl Observer for Tally {
     }
 
     fn bulk_signaled(&mut self, copy: &BulkCopy, completes: bool) {
-        let count = self.sums.mbarriers.entry(copy.pc).or_default();
+        let count = self.record.mbarriers.entry(copy.pc).or_default();
         count.transactions += 1;
         count.phases += u64::from(completes);
     }
@@ -517,7 +450,7 @@ impl Observer for Tally {
         let warps = u64::from(phase.warps.count_ones());
         let work: u64 = phase.work.iter().sum();
         let longest = phase.work.iter().copied().max().unwrap_or(0);
-        let count = self.sums.barriers.entry(phase.last).or_default();
+        let count = self.record.barriers.entry(phase.last).or_default();
         count.phases += 1;
         count.warps += warps;
         count.work += work;
@@ -575,20 +508,4 @@ fn cost_of(lines: &mut Lines, access: &Access<'_>, site: Site) -> (Traffic, Vec<
     }
     contend(&mut cost, kind, site, addresses, lanes);
     (cost, touched)
-}
-
-/// The outcomes of a branch.
-pub(crate) fn branch(flow: Flow, executions: u64, guard: Option<&GuardCount>, mixed_table: u64) -> [u64; 3] {
-    match (flow, guard) {
-        (Flow::Branch, Some(guard)) => {
-            [guard.executions - guard.passed - guard.mixed, guard.passed, guard.mixed]
-        }
-        (Flow::Branch, None) => [executions, 0, 0],
-        (Flow::Table, Some(guard)) => {
-            let mixed = guard.mixed.max(mixed_table.min(guard.executions - guard.passed));
-            [guard.executions - guard.passed - mixed, guard.passed, mixed]
-        }
-        (Flow::Table, None) => [executions - mixed_table.min(executions), 0, mixed_table.min(executions)],
-        _ => [0, 0, 0],
-    }
 }

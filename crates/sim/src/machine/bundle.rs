@@ -7,7 +7,7 @@ use crate::num::Rounding;
 use crate::num::float::fma_f32;
 use crate::observe::BundleReads;
 use crate::program::{BASES, Base, Bundle, Load, Step};
-use crate::simd::{Level, Simd, at_level};
+use crate::simd::{Extent, Half, Level, Simd, at_level};
 use std::sync::Arc;
 
 /// Executes a bundle with all lanes of a warp. Returns the number of instructions before the last one that was executed, and where it
@@ -42,17 +42,6 @@ impl Place {
     }
 }
 
-/// How the addresses of half a warp lie, with the first one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Half {
-    /// Consecutive words.
-    Run,
-    /// One word.
-    Same,
-    /// In another way.
-    Mixed,
-}
-
 impl Default for Place {
     fn default() -> Place {
         Place { offsets: Row([0; LANES]), ends: (0, 0), halves: [Half::Mixed; 2] }
@@ -60,17 +49,10 @@ impl Default for Place {
 }
 
 fn execute<I: Simd>(w: &mut Warp<'_, '_>, bundle: &Arc<Bundle>) -> Option<(u32, Flow)> {
-    let measured = I::vectorize(
-        #[inline(always)]
-        || {
-            let (regs, cta) = (&w.state.regs, &mut *w.cta);
-            bundle
-                .bases
-                .iter()
-                .zip(&mut cta.places)
-                .all(|(base, place)| place.measure(regs, base, cta.shared.size()))
-        },
-    );
+    let (regs, cta) = (&w.state.regs, &mut *w.cta);
+    let size = cta.shared.size();
+    let measured =
+        bundle.bases.iter().zip(&mut cta.places).all(|(base, place)| place.measure::<I>(regs, base, size));
     if !measured {
         return None;
     }
@@ -123,48 +105,17 @@ fn multiply_add(regs: &mut Registers, args: &Args) {
 impl Place {
     /// Measures the addresses in a register; returns whether loads from it need no other check.
     #[inline(always)]
-    #[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "the high halves are zero")]
-    fn measure(&mut self, regs: &Registers, base: &Base, size: u32) -> bool {
-        let offsets = &mut self.offsets.0;
-        let mut high = 0;
-        if base.wide {
-            let addresses = &regs.w64[at(base.row)].0;
-            for lane in 0..LANES {
-                offsets[lane] = addresses[lane] as u32;
-                high |= addresses[lane];
-            }
-        } else {
-            *offsets = regs.w32[at(base.row)].0;
-        }
-        let (mut lowest, mut highest, mut low) = (u32::MAX, 0, 0);
-        for offset in offsets.iter() {
-            lowest = lowest.min(*offset);
-            highest = highest.max(*offset);
-            low |= *offset;
-        }
-        self.ends = (lowest, highest);
-        for (half, offsets) in self.halves.iter_mut().zip(offsets.as_chunks::<16>().0) {
-            let (mut steps, mut differences) = (0, 0);
-            for lane in 0..16 {
-                let distance = offsets[lane].wrapping_sub(offsets[0]);
-                steps |= distance ^ STEPS[lane];
-                differences |= distance;
-            }
-            *half = match (steps, differences) {
-                (0, _) => Half::Run,
-                (_, 0) => Half::Same,
-                _ => Half::Mixed,
-            };
-        }
-        high >> 32 == 0
+    fn measure<I: Simd>(&mut self, regs: &Registers, base: &Base, size: u32) -> bool {
+        let (offsets, high) =
+            if base.wide { I::narrow(&regs.w64[at(base.row)].0) } else { (regs.w32[at(base.row)].0, 0) };
+        let Extent { lowest, highest, bits, halves } = I::extent(&offsets);
+        *self = Place { offsets: Row(offsets), ends: (lowest, highest), halves };
+        high == 0
             && i64::from(lowest) + base.reach.0 >= 0
             && i64::from(highest) + base.reach.1 <= i64::from(size)
-            && low & base.misaligned == 0
+            && bits & base.misaligned == 0
     }
 }
-
-/// The distances of consecutive words.
-const STEPS: [u32; 16] = [0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60];
 
 /// Loads words into registers.
 #[inline(always)]

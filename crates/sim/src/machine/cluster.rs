@@ -352,6 +352,9 @@ impl Observer for Observers {
     fn is_calm(&self, warp: u32) -> bool {
         self.blocks.get(self.current).is_some_and(|block| block.is_calm(warp))
     }
+    fn ended(&mut self) {
+        self.blocks.iter_mut().for_each(|block| block.ended());
+    }
     fn enter(&mut self, rank: u32) {
         self.current = at(rank);
     }

@@ -483,6 +483,9 @@ fn run_block(
         Global::Overlay(_, overlay) => overlay,
         Global::Direct(_) => Overlay::default(),
     };
+    if let Some(watch) = watch {
+        watch.ended();
+    }
     let (instructions, index, dependency) = (run.instructions, run.index(), run.dependency());
     let (output, left) = run.end();
     *spare = left;
@@ -660,7 +663,10 @@ fn run_in_turns(
                 outcome.stop = Some(stop);
             }
             if done {
-                let (run, watch) = active.remove(i);
+                let (run, mut watch) = active.remove(i);
+                if let Some(watch) = &mut watch {
+                    watch.ended();
+                }
                 held = held.saturating_sub(run.footprint(grid));
                 past = past.saturating_add(run.progress()).saturating_add(1);
                 let linear = run.number;
