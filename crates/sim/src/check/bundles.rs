@@ -1,6 +1,5 @@
-//! Which bundles of a kernel can be checked as one.
-//!
-//! All of their loads must be such that nothing but their places matters, and their instructions such that no check waits for them while it is calm.
+//! Which bundles of a kernel can be checked as one: those with ordinary loads only, and with no instruction that a check must see
+//! even while it is calm. Then a check needs to know only the addresses that the loads start from.
 
 use super::array::Arrays;
 use super::site::Sites;

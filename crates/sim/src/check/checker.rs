@@ -143,16 +143,21 @@ impl Checker {
         }
     }
 
+    /// Whether it matters which value an access moves, and not only where.
+    fn follows_values(&self) -> bool {
+        self.provenance.is_some() || self.taint.is_some() || self.log.is_some()
+    }
+
     /// The most frequent access: all lanes of a warp read words of one line of shared memory that were written before the last barrier.
     /// Returns whether it is one and nothing else needs to be checked.
     fn read_quietly(&mut self, access: &SharedAccess<'_>) -> bool {
         let SharedAccess { warp, pc, kind, offsets, bytes, lanes, .. } = *access;
+        let follows = self.follows_values();
         let Checker { context, rank, order, race: Some(race), init, .. } = self else { return false };
-        let followed = self.provenance.is_some() || self.taint.is_some() || self.log.is_some();
         let site = context.sites.get(pc);
         if (kind, bytes, lanes) != (AccessKind::Read, 4, u32::MAX)
             || !context.sites.barriers_only
-            || followed
+            || follows
             || race.proxy.is_some()
             || site.ordering.strong.is_some()
             || site.volatile
@@ -173,11 +178,11 @@ impl Checker {
 
     /// Takes note of the loads of a bundle if each would be read quietly. Returns whether it did.
     fn read_bundle(&mut self, reads: &BundleReads<'_>) -> bool {
+        let follows = self.follows_values();
         let Checker { context, rank, order, race: Some(race), init, .. } = self else { return false };
-        let followed = self.provenance.is_some() || self.taint.is_some() || self.log.is_some();
         let mut extents = (0..reads.places.len()).map(|base| reads.extent(base));
         let rank = at(*rank);
-        !followed
+        !follows
             && race.proxy.is_none()
             && context.bundles.admit(reads)
             && race.shared.with(|cluster| {
@@ -197,8 +202,7 @@ impl Checker {
         if (space, kind, lanes, used) != (Space::Global, AccessKind::Read, u32::MAX, u32::MAX) || deferred {
             return false;
         }
-        let followed = self.provenance.is_some() || self.taint.is_some() || self.log.is_some();
-        if followed
+        if self.follows_values()
             || self.touched.is_some()
             || self.phases.is_some()
             || !matches!(self.context.program.op(pc), Op::Load(_))

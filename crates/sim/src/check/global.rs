@@ -17,7 +17,7 @@ mod reduced;
 
 pub(crate) use between::Between;
 use between::{Done, slots};
-use reduced::ReducedPages;
+use reduced::{Reduced, ReducedPages};
 
 use super::clock::{Fences, Order, Who};
 use super::context::Context;
@@ -115,14 +115,19 @@ impl Pages {
         }
     }
 
+    /// Whether another page can be kept. If not, takes note of that.
+    fn has_room(&mut self) -> bool {
+        let others = self.spill.bytes() + self.reduced.len() * size_of::<[Reduced; PAGE]>();
+        let room = self.list.len() + others / size_of::<Page>() < self.limit;
+        self.full |= !room;
+        room
+    }
+
     /// A page other than the one looked at last.
     fn find(&mut self, number: u64) -> Option<usize> {
-        let i = match self.index.get(&number) {
-            Some(&i) => i,
-            None if self.list.len() + self.spill.bytes() / size_of::<Page>() >= self.limit => {
-                self.full = true;
-                return None;
-            }
+        let i = match self.index.get(&number).copied() {
+            Some(i) => i,
+            None if !self.has_room() => return None,
             None => {
                 let page = Page { touched: 0, cells: [GlobalCell::default(); PAGE] };
                 self.list.push((number, Box::new(page)));
@@ -136,9 +141,8 @@ impl Pages {
 
     /// Takes a page of a block that is the first to access it; returns any other page.
     fn adopt(&mut self, number: u64, mut page: Box<Page>, block: u32, spill: &Spill) -> Option<Box<Page>> {
-        let full = self.list.len() + self.spill.bytes() / size_of::<Page>() >= self.limit;
         let split = |page: &Page| slots(page.touched).any(|slot| page.cells[slot].cell.parts().is_some());
-        if full || self.index.contains_key(&number) || split(&page) {
+        if self.index.contains_key(&number) || split(&page) || !self.has_room() {
             return Some(page);
         }
         for slot in slots(page.touched) {

@@ -77,7 +77,7 @@ impl Selection {
     /// sample too small.
     pub(crate) fn of(grid: [u32; 3], size: u64) -> Option<Selection> {
         let grid = grid.map(u64::from);
-        let all: u64 = grid.iter().product();
+        let all = grid.iter().try_fold(1u64, |all, extent| all.checked_mul(*extent))?;
         if all > u64::from(u32::MAX) || !(LEAST..=MOST).contains(&size) || size >= all {
             return None;
         }

@@ -57,6 +57,10 @@ fn atomics_of_several_blocks_do_not_race() {
         "st.global.u32 [%all], 0; bar.sync 0; red.global.add.u32 [%all], 1; bar.sync 0; ld.global.u32 %r1, [%all];",
         // Other bytes of the word.
         "and.pred %p3, %p0, %p1; @%p3 st.global.u16 [%out], 1; @!%p1 red.global.add.noftz.f16 [%out+2], %h1;",
+        // A block that reads some bytes of a word, and writes others before an atomic; another block reads the first ones too.
+        "and.pred %p3, %p0, %p2; @%p3 ld.global.u16 %h2, [%out]; @%p3 st.global.u16 [%out+2], %h2;\n\
+         @%p3 red.global.add.noftz.f16 [%out+2], %h1; and.pred %p4, %p0, %p1; @%p4 ld.global.u16 %h3, [%out];\n\
+         @%p4 st.global.u16 [%all+4096], %h3;",
     ] {
         assert_eq!(findings(body), [], "{body}");
     }

@@ -104,6 +104,9 @@ impl Between {
     fn reduce(&mut self, (number, slot): (u64, usize), mine: &Reduced) -> Option<(Stamp, Conflict)> {
         let access = mine.first()?;
         let page = self.pages.page(number)?;
+        if !self.pages.reduced.contains_key(&number) && !self.pages.has_room() {
+            return None;
+        }
         let Pages { list, spill, reduced, .. } = &mut self.pages;
         let GlobalCell { cell, owner, .. } = list.get(page).map(|(_, page)| page.cells[slot])?;
         let theirs = &mut reduced.entry(number).or_insert_with(|| Box::new([Reduced::default(); PAGE]))[slot];

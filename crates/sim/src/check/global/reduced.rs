@@ -21,9 +21,10 @@ pub(super) struct Reduced {
     last: Option<(Stamp, u32)>,
     /// The bytes that atomics have changed, one bit each.
     bytes: u8,
-    /// Ordinary accesses of the same block before an atomic, and their bytes.
+    /// Ordinary accesses of the same block before an atomic, and the bytes that they read and wrote.
     before: Option<Done>,
-    ordinary: u8,
+    read: u8,
+    written: u8,
 }
 
 /// The words of a page.
@@ -72,8 +73,10 @@ impl Reduced {
 
     /// What a block did to some bytes, including what its atomics have replaced in their history.
     pub(super) fn complete(&self, done: Done, bytes: u8) -> Done {
-        let Some(before) = self.before.filter(|_| self.ordinary & bytes != 0) else { return done };
-        Done { read: done.read.or(before.read), write: done.write.or(before.write) }
+        let Some(before) = self.before else { return done };
+        let read = before.read.filter(|_| self.read & bytes != 0);
+        let write = before.write.filter(|_| self.written & bytes != 0);
+        Done { read: done.read.or(read), write: done.write.or(write) }
     }
 }
 
@@ -88,19 +91,19 @@ impl Pages {
             let slot = usize::try_from(word / 4).unwrap_or(0) % PAGE;
             let cell = self.list.get(page).map(|(_, page)| page.cells[slot]).unwrap_or_default();
             let done = |cell: &Cell, owner: &Owner| Done::of(cell, owner, &self.spill);
-            let (before, ordinary) = match cell.cell.parts() {
-                None => (done(&cell.cell, &cell.owner), WORD),
-                Some(parts) => {
-                    let parts = (0..4).map(|byte| {
-                        let (cell, owner) = self.spill.part(parts, byte);
-                        (done(&cell, &owner), 1 << byte)
-                    });
-                    parts.filter(|(done, _)| !done.is_empty()).fold((Done::NOTHING, 0), |all, part| {
-                        let Done { read, write } = part.0;
-                        (Done { read: all.0.read.or(read), write: all.0.write.or(write) }, all.1 | part.1)
-                    })
+            let before: [(Done, u8); 4] = match cell.cell.parts() {
+                None => {
+                    let nothing = (Done::NOTHING, 0);
+                    [(done(&cell.cell, &cell.owner), WORD), nothing, nothing, nothing]
                 }
+                Some(parts) => std::array::from_fn(|byte| {
+                    let (cell, owner) = self.spill.part(parts, byte);
+                    (done(&cell, &owner), 1 << byte)
+                }),
             };
+            if !self.reduced.contains_key(&number) && !self.has_room() {
+                return;
+            }
             let touched = (0..4u64).filter(|byte| (address..end).contains(&(word + byte)));
             let touched = touched.fold(0, |mask: u8, byte| mask | 1 << byte);
             let page = self.reduced.entry(number).or_insert_with(|| Box::new([Reduced::default(); PAGE]));
@@ -108,11 +111,12 @@ impl Pages {
             let stamp = Stamp { modified: true, ..stamp };
             let (first, last) = (Some(stamp), Some((stamp, block)));
             all.add(&Reduced { first, last, bytes: touched, ..Reduced::default() });
-            if !before.is_empty() {
+            for (before, bytes) in before.into_iter().filter(|(before, _)| !before.is_empty()) {
                 let known = all.before.unwrap_or(Done::NOTHING);
                 all.before =
                     Some(Done { read: known.read.or(before.read), write: known.write.or(before.write) });
-                all.ordinary |= ordinary;
+                all.read |= if before.read.is_some() { bytes } else { 0 };
+                all.written |= if before.write.is_some() { bytes } else { 0 };
             }
             word += 4;
         }
