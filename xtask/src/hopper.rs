@@ -1,7 +1,8 @@
-//! `cargo xtask hopper`: runs our own kernels for Hopper against exact results, and counts which changes of them the checks find.
+//! `cargo xtask hopper` and `cargo xtask blackwell`: run our own kernels for these generations against exact results, and count which
+//! changes of them the checks find.
 //!
-//! The kernels are `tests/hopper`: a GEMM with the structure of CUTLASS 3, attention with that of FlashAttention 3, a
-//! reduction over distributed shared memory, and a multicast. Each must have no findings and results within derived limits. Then
+//! The kernels are `tests/hopper`: a GEMM with the structure of CUTLASS 3, attention with that of FlashAttention 3, a reduction over
+//! distributed shared memory, and a multicast; and `tests/blackwell`: a GEMM and attention with the structure of FlashAttention 4. Each must have no findings and results within derived limits. Then
 //! the study changes one call or one index of the source at a time, compiles the mutant, and checks it. A mutant without a finding
 //! and with correct results must be explained in `hopper/survivor.rs`.
 
@@ -24,13 +25,12 @@ use warpproof_sim::check::Severity;
 use warpproof_toolchain::{CompileOptions, Options, Source, Toolchain};
 
 use crate::root;
+pub(crate) use kernels::Generation;
 use kernels::{KERNELS, Kernel};
 use mutation::{Family, Mutation, mutations};
 use problem::{Problem, Ran};
 use survivor::{Reason, SURVIVORS, explanation};
 
-/// The folder of the kernels, from the root.
-const FOLDER: &str = "tests/hopper";
 /// Schedules for the second try of a survivor: warps forward and backward, interleaved, and one after the other, with copies as late and as
 /// early as allowed.
 const SCHEDULES: u32 = 4;
@@ -79,12 +79,22 @@ struct Sound {
     worst: f64,
 }
 
-/// Runs the kernels whose name begins with `filter`; unless only the sound ones are asked for, tries their mutants too, and compares the
+/// Runs the kernels of a generation whose name begins with `filter`; unless only the sound ones are asked for, tries their mutants too, and compares the
 /// book's page with the outcome, or writes it.
-pub(crate) fn run(bless: bool, filter: Option<&str>, list: bool, sound_only: bool) -> Result<(), String> {
-    let toolchain = Toolchain::find(&Options::from_env().with_cuda(12)).map_err(|error| error.to_string())?;
-    let chosen: Vec<&'static Kernel> =
-        KERNELS.iter().filter(|kernel| filter.is_none_or(|filter| kernel.name.starts_with(filter))).collect();
+pub(crate) fn run(
+    generation: Generation,
+    bless: bool,
+    filter: Option<&str>,
+    list: bool,
+    sound_only: bool,
+) -> Result<(), String> {
+    let options = Options::from_env().with_cuda(generation.cuda());
+    let toolchain = Toolchain::find(&options).map_err(|error| error.to_string())?;
+    let chosen: Vec<&'static Kernel> = KERNELS
+        .iter()
+        .filter(|kernel| kernel.generation == generation)
+        .filter(|kernel| filter.is_none_or(|filter| kernel.name.starts_with(filter)))
+        .collect();
     let (mut sound, mut tried) = (Vec::new(), Vec::new());
     for kernel in chosen {
         let study = Study::new(kernel, &toolchain)?;
@@ -119,14 +129,17 @@ pub(crate) fn run(bless: bool, filter: Option<&str>, list: bool, sound_only: boo
         })
         .collect();
     if filter.is_none() {
-        wrong.extend(stale(&tried));
-        wrong.extend(page::compare_or_write(&sound, &tried, bless).err());
+        wrong.extend(stale(generation, &tried));
+        wrong.extend(page::compare_or_write(generation, &sound, &tried, bless).err());
     }
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
 /// Reasons for mutants that no longer survive.
-fn stale(tried: &[Tried]) -> Vec<String> {
+fn stale(generation: Generation, tried: &[Tried]) -> Vec<String> {
+    let of_it = |known: &&survivor::Survivor| {
+        KERNELS.iter().any(|kernel| kernel.generation == generation && kernel.name == known.kernel)
+    };
     let survives = |known: &survivor::Survivor| {
         tried.iter().any(|mutant| {
             mutant.fate == Fate::Survived
@@ -136,6 +149,7 @@ fn stale(tried: &[Tried]) -> Vec<String> {
     };
     SURVIVORS
         .iter()
+        .filter(of_it)
         .filter(|known| !survives(known))
         .map(|known| {
             format!(
@@ -180,7 +194,7 @@ struct Study<'t> {
 
 impl<'t> Study<'t> {
     fn new(kernel: &'static Kernel, toolchain: &'t Toolchain) -> Result<Self, String> {
-        let path = root().join(FOLDER).join(kernel.file);
+        let path = root().join(kernel.generation.folder()).join(kernel.file);
         let source =
             fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         let problems = (kernel.problems)();
@@ -190,10 +204,10 @@ impl<'t> Study<'t> {
     }
 
     fn compile(&self, text: &str) -> Result<String, String> {
-        let file = format!("{FOLDER}/{}", self.kernel.file);
+        let file = format!("{}/{}", self.kernel.generation.folder(), self.kernel.file);
         let path = root().join(&file);
         let source = Source { directory: path.parent().map(Path::to_owned), ..Source::new(file, text) };
-        let compiled = self.toolchain.compile(&source, &CompileOptions::new("sm_90a"));
+        let compiled = self.toolchain.compile(&source, &CompileOptions::new(self.kernel.generation.target()));
         compiled.map(|compiled| compiled.ptx).map_err(|error| error.to_string())
     }
 

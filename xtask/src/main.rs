@@ -266,7 +266,21 @@ tasks! {
         sound: bool,
         /// Only kernels whose name begins with this
         filter: Option<String>,
-    } => hopper::run(bless, filter.as_deref(), list, sound),
+    } => hopper::run(hopper::Generation::Hopper, bless, filter.as_deref(), list, sound),
+    /// Run our own kernels for Blackwell against exact results, and count which changes of them the checks find
+    Blackwell {
+        /// Write the book's page instead of comparing
+        #[arg(long)]
+        bless: bool,
+        /// Print the outcome of each mutant
+        #[arg(long)]
+        list: bool,
+        /// Only run the kernels, without mutants
+        #[arg(long)]
+        sound: bool,
+        /// Only kernels whose name begins with this
+        filter: Option<String>,
+    } => hopper::run(hopper::Generation::Blackwell, bless, filter.as_deref(), list, sound),
 
     /// Join the instruction table with the tests that execute it; compare the book's page
     Instructions {

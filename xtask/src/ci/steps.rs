@@ -22,7 +22,7 @@ use crate::ecosystem;
 use crate::findings;
 use crate::fleet_api;
 use crate::fuzz;
-use crate::hopper;
+use crate::hopper::{self, Generation};
 use crate::instructions;
 use crate::kernels;
 use crate::latencies;
@@ -224,7 +224,17 @@ pub(super) const STEPS: &[Step] = &[
             files: &["tests/hopper/", "book/src/hopper.md"],
             ..of("hopper")
         },
-        || hopper::run(false, None, false, false).map(quiet),
+        || hopper::run(Generation::Hopper, false, None, false, false).map(quiet),
+    ),
+    study(
+        "blackwell",
+        1,
+        Inputs {
+            packages: &["warpproof-sim", "warpproof-toolchain"],
+            files: &["tests/hopper/", "tests/blackwell/", "book/src/blackwell.md"],
+            ..of("hopper")
+        },
+        || hopper::run(Generation::Blackwell, false, None, false, false).map(quiet),
     ),
     // By hand for ten minutes.
     Step {

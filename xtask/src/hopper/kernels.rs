@@ -15,11 +15,44 @@ use warpproof_sim::schedule::SplitMix;
 
 use super::problem::{Arg, Array, Contents, Problem, Type};
 
+/// What a kernel is written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Generation {
+    Hopper,
+    Blackwell,
+}
+
+impl Generation {
+    /// The folder of its kernels, from the root.
+    pub(super) fn folder(self) -> &'static str {
+        match self {
+            Generation::Hopper => "tests/hopper",
+            Generation::Blackwell => "tests/blackwell",
+        }
+    }
+
+    pub(super) fn target(self) -> &'static str {
+        match self {
+            Generation::Hopper => "sm_90a",
+            Generation::Blackwell => "sm_100a",
+        }
+    }
+
+    /// The compiler's version.
+    pub(super) fn cuda(self) -> u32 {
+        match self {
+            Generation::Hopper => 12,
+            Generation::Blackwell => 13,
+        }
+    }
+}
+
 /// A kernel and the launches that execute all of its code.
 pub(super) struct Kernel {
+    pub(super) generation: Generation,
     /// As in the report.
     pub(super) name: &'static str,
-    /// Its file in `tests/hopper`.
+    /// Its file in the folder of the generation.
     pub(super) file: &'static str,
     /// What it is, for the report.
     pub(super) about: &'static str,
@@ -30,6 +63,7 @@ pub(super) struct Kernel {
 
 pub(super) const KERNELS: &[Kernel] = &[
     Kernel {
+        generation: Generation::Hopper,
         name: "gemm",
         file: "gemm.cu",
         about: "warp-specialized GEMM, f16",
@@ -37,6 +71,7 @@ pub(super) const KERNELS: &[Kernel] = &[
         mutated: true,
     },
     Kernel {
+        generation: Generation::Hopper,
         name: "gemm_e4m3",
         file: "gemm.cu",
         about: "the same for FP8",
@@ -45,6 +80,7 @@ pub(super) const KERNELS: &[Kernel] = &[
         mutated: false,
     },
     Kernel {
+        generation: Generation::Hopper,
         name: "gemm_multicast",
         file: "gemm.cu",
         about: "the same in clusters of two blocks, with multicast of B",
@@ -52,6 +88,7 @@ pub(super) const KERNELS: &[Kernel] = &[
         mutated: true,
     },
     Kernel {
+        generation: Generation::Hopper,
         name: "attention",
         file: "attention.cu",
         about: "attention with ping-pong of two warpgroups, f16, head dimension 64",
@@ -59,6 +96,7 @@ pub(super) const KERNELS: &[Kernel] = &[
         mutated: true,
     },
     Kernel {
+        generation: Generation::Hopper,
         name: "cluster_reduce",
         file: "cluster_reduce.cu",
         about: "reductions over clusters of 4, 8 and 16 blocks",
@@ -66,10 +104,27 @@ pub(super) const KERNELS: &[Kernel] = &[
         mutated: true,
     },
     Kernel {
+        generation: Generation::Hopper,
         name: "multicast",
         file: "multicast.cu",
         about: "one block copies for a cluster of 4",
         problems: || vec![multicast(4)],
+        mutated: true,
+    },
+    Kernel {
+        generation: Generation::Blackwell,
+        name: "tcgen05_gemm",
+        file: "gemm.cu",
+        about: "warp-specialized GEMM with two accumulators in tensor memory, f16",
+        problems: || vec![tcgen05_gemm()],
+        mutated: true,
+    },
+    Kernel {
+        generation: Generation::Blackwell,
+        name: "tcgen05_attention",
+        file: "attention.cu",
+        about: "attention with scores, weights and sums in tensor memory, f16, head dimension 64",
+        problems: || vec![tcgen05_attention(256, 448, false), tcgen05_attention(256, 256, true)],
         mutated: true,
     },
 ];
@@ -119,6 +174,66 @@ fn summed(products: &[f64], block: usize, kept: i32, stored: i32) -> (f64, f64) 
     (sum, limit)
 }
 
+/// The results of a product of f16 as 16 products at a time, rounded to f16.
+fn product(a: &Array, b: &Array) -> Vec<(f64, f64)> {
+    let mut values = Vec::new();
+    for row in 0..a.rows {
+        for column in 0..b.rows {
+            let products: Vec<f64> = (0..a.columns).map(|k| at(a, row, k) * at(b, column, k)).collect();
+            values.push(halved(summed(&products, 16, 25, 23)));
+        }
+    }
+    values
+}
+
+/// A value with its limit, rounded to f16.
+fn halved((value, limit): (f64, f64)) -> (f64, f64) {
+    (value, limit + (value.abs() + limit) * HALF + HALF_TINY)
+}
+
+/// Five tiles of three steps for one block: each accumulator is used at least twice, and each stage is filled five times.
+fn tcgen05_gemm() -> Problem {
+    let (rows, columns, depth) = (640, 64, 192);
+    let (a, b) = (input("a", Type::F16, rows, depth, 1), input("b", Type::F16, columns, depth, 2));
+    let d = output("d", Type::F16, rows, columns, product(&a, &b));
+    let map = |array, rows| Arg::Map { array, rows, columns: 64, swizzle: true };
+    Problem {
+        kernel: "gemm",
+        grid: [1, 1, 1],
+        cluster: None,
+        block: 192,
+        // Three stages of 24 KiB, the results, the mbarriers, and the address of tensor memory.
+        shared: 3 * (24 << 10) + (16 << 10) + 84,
+        arrays: vec![a, b, d],
+        arguments: vec![map(0, 128), map(1, 64), map(2, 128), Arg::Int(5), Arg::Int(5), Arg::Int(3)],
+    }
+}
+
+/// Attention of one head.
+fn tcgen05_attention(queries: usize, keys: usize, causal: bool) -> Problem {
+    let (arrays, scale) = attention_arrays(1, queries, keys, causal);
+    let map = |array, rows| Arg::Map { array, rows, columns: 64, swizzle: true };
+    Problem {
+        kernel: "attention",
+        grid: [(queries / 256) as u32, 1, 1],
+        cluster: None,
+        block: 512,
+        // Q and O, two stages of K and V, the factors, the mbarriers, and the address of tensor memory.
+        shared: (64 << 10) + 2 * (16 << 10) + 1024 + 23 * 8 + 4,
+        arrays,
+        arguments: vec![
+            map(0, 128),
+            map(1, 64),
+            map(2, 64),
+            map(3, 128),
+            Arg::Int(queries as i32),
+            Arg::Int(keys as i32),
+            Arg::Float(scale),
+            Arg::Int(i32::from(causal)),
+        ],
+    }
+}
+
 /// Two tiles for each block, and a number of steps that is not a multiple of the stages. Each stage is filled five times: after four,
 /// a barrier that counts one of eight arrivals too few no longer waits for a whole warpgroup.
 fn gemm(kernel: &'static str, ty: Type) -> Problem {
@@ -133,7 +248,7 @@ fn gemm(kernel: &'static str, ty: Type) -> Problem {
             let products: Vec<f64> = (0..depth).map(|k| at(&a, row, k) * at(&b, column, k)).collect();
             let (sum, limit) =
                 if small { summed(&products, 32, 13, 13) } else { summed(&products, 16, 25, 23) };
-            values.push((sum, limit + (sum.abs() + limit) * HALF + HALF_TINY));
+            values.push(halved((sum, limit)));
         }
     }
     let d = output("d", Type::F16, rows, columns, values);
@@ -158,9 +273,8 @@ fn gemm(kernel: &'static str, ty: Type) -> Problem {
     }
 }
 
-/// Attention of one head after the other. With 19 tiles of keys each stage is filled more than eight times, and the first once more than the
-/// second: a barrier that counts one arrival too few, or bytes of the other stage, then waits forever.
-fn attention(heads: usize, queries: usize, keys: usize, causal: bool) -> Problem {
+/// Q, K, V and the exact output of attention, and the factor of the scores.
+fn attention_arrays(heads: usize, queries: usize, keys: usize, causal: bool) -> (Vec<Array>, f32) {
     const DIM: usize = 64;
     let q = input("q", Type::F16, heads * queries, DIM, 3);
     let k = input("k", Type::F16, heads * keys, DIM, 4);
@@ -194,10 +308,17 @@ fn attention(heads: usize, queries: usize, keys: usize, causal: bool) -> Problem
             let product = all * (weight + HALF + (keys / 16) as f64 * STEP) + seen as f64 * HALF_TINY / sum;
             let divided = exact.abs() * (weight + (keys as f64 + 2.0) * SINGLE);
             let error = product + divided;
-            values.push((exact, error + (exact.abs() + error) * HALF + HALF_TINY));
+            values.push(halved((exact, error)));
         }
     }
     let o = output("o", Type::F16, heads * queries, DIM, values);
+    (vec![q, k, v, o], scale)
+}
+
+/// Attention of one head after the other. With 19 tiles of keys each stage is filled more than eight times, and the first once more than the
+/// second: a barrier that counts one arrival too few, or bytes of the other stage, then waits forever.
+fn attention(heads: usize, queries: usize, keys: usize, causal: bool) -> Problem {
+    let (arrays, scale) = attention_arrays(heads, queries, keys, causal);
     let map = |array| Arg::Map { array, rows: 64, columns: 64, swizzle: true };
     Problem {
         kernel: "attention",
@@ -206,7 +327,7 @@ fn attention(heads: usize, queries: usize, keys: usize, causal: bool) -> Problem
         block: 384,
         // Q, two stages of K and V, O, and the mbarriers.
         shared: (16 << 10) + 2 * (16 << 10) + (16 << 10) + 72,
-        arrays: vec![q, k, v, o],
+        arrays,
         arguments: vec![
             map(0),
             map(1),

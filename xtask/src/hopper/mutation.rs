@@ -18,10 +18,11 @@ pub(super) enum Family {
     Stage,
     Lanes,
     Registers,
+    Tensor,
 }
 
 impl Family {
-    pub(super) const ALL: [Family; 12] = [
+    pub(super) const ALL: [Family; 13] = [
         Family::Fence,
         Family::Wait,
         Family::Parity,
@@ -34,6 +35,7 @@ impl Family {
         Family::Stage,
         Family::Lanes,
         Family::Registers,
+        Family::Tensor,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -50,6 +52,7 @@ impl Family {
             Family::Stage => "stage index shifted by one",
             Family::Lanes => "all lanes instead of one",
             Family::Registers => "`setmaxnreg` changed",
+            Family::Tensor => "tensor memory not allocated, or not freed",
         }
     }
 }
@@ -100,6 +103,13 @@ const FUNCTIONS: &[&str] = &[
     "cluster_wait",
     "setmaxnreg_inc",
     "setmaxnreg_dec",
+    "fence_before_sync",
+    "fence_after_sync",
+    "mma_commit",
+    "tensor_wait_loads",
+    "tensor_wait_stores",
+    "tensor_alloc",
+    "tensor_free",
 ];
 
 /// The call that begins at this offset, if it is complete.
@@ -171,8 +181,14 @@ fn changes(call: &Call<'_>) -> Vec<(Family, String, String)> {
     let repeated = |family| (family, "repeated".to_owned(), format!("({whole}, {whole})"));
     let number = template.and_then(|number| number.parse::<i32>().ok()).unwrap_or(0);
     match *name {
-        "fence_mbarrier_init" | "fence_proxy_async" | "wgmma_fence" => vec![removed(Family::Fence)],
-        "wgmma_commit" | "bulk_commit" => vec![removed(Family::Commit)],
+        "fence_mbarrier_init"
+        | "fence_proxy_async"
+        | "wgmma_fence"
+        | "fence_before_sync"
+        | "fence_after_sync" => vec![removed(Family::Fence)],
+        "wgmma_commit" | "bulk_commit" | "mma_commit" => vec![removed(Family::Commit)],
+        "tensor_wait_loads" | "tensor_wait_stores" => vec![removed(Family::Wait)],
+        "tensor_alloc" | "tensor_free" => vec![removed(Family::Tensor)],
         "wgmma_wait" | "bulk_wait_read" => {
             let more = number + 1;
             vec![

@@ -2,11 +2,17 @@
 
 use std::fmt::Write as _;
 
-use super::{Fate, Reason, Sound, Tried, mutation::Family};
+use super::{Fate, Generation, Reason, Sound, Tried, mutation::Family};
 use crate::section::Section;
 
-/// The generated section.
-const SECTION: Section = Section { page: "book/src/hopper.md", name: "figures", task: "hopper" };
+/// The generated section of a page.
+fn section(generation: Generation) -> Section {
+    let (page, task) = match generation {
+        Generation::Hopper => ("book/src/hopper.md", "hopper"),
+        Generation::Blackwell => ("book/src/blackwell.md", "blackwell"),
+    };
+    Section { page, name: "figures", task }
+}
 
 /// The number of mutants with each outcome.
 #[derive(Default)]
@@ -65,11 +71,16 @@ pub(super) fn summary(tried: &[Tried]) -> String {
     for kernel in kernels(tried) {
         text.push_str(&Count::of(tried.iter().filter(|mutant| mutant.kernel == kernel)).row(kernel));
     }
-    for family in Family::ALL {
+    for family in families(tried) {
         text.push_str(&Count::of(tried.iter().filter(|mutant| mutant.family == family)).row(family.name()));
     }
     text.push_str(&Count::of(tried.iter()).row("all"));
     text
+}
+
+/// The kinds of mutations that there are.
+fn families(tried: &[Tried]) -> impl Iterator<Item = Family> {
+    Family::ALL.into_iter().filter(|family| tried.iter().any(|mutant| mutant.family == *family))
 }
 
 /// Names of kernels in the order of the study.
@@ -80,8 +91,13 @@ fn kernels(tried: &[Tried]) -> Vec<&'static str> {
 }
 
 /// Compares the book's page with the study, or writes it.
-pub(super) fn compare_or_write(sound: &[Sound], tried: &[Tried], bless: bool) -> Result<(), String> {
-    SECTION.compare_or_write(&figures(sound, tried), bless)
+pub(super) fn compare_or_write(
+    generation: Generation,
+    sound: &[Sound],
+    tried: &[Tried],
+    bless: bool,
+) -> Result<(), String> {
+    section(generation).compare_or_write(&figures(sound, tried), bless)
 }
 
 fn figures(sound: &[Sound], tried: &[Tried]) -> String {
@@ -107,7 +123,7 @@ fn figures(sound: &[Sound], tried: &[Tried]) -> String {
         all.missed,
     );
     text.push_str(HEAD);
-    for family in Family::ALL {
+    for family in families(tried) {
         text.push_str(&Count::of(tried.iter().filter(|mutant| mutant.family == family)).row(family.name()));
     }
     text.push_str(&all.row("all"));
