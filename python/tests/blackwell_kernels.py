@@ -162,6 +162,70 @@ def fp8_e5m2():
     fp8("e5m2")
 
 
+@triton.jit
+def product_of_columns(a, b, c, k, KIND: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """A is stored by columns, B by rows: both operands are MN-major."""
+    row, column = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    total = tl.zeros((BLOCK_M, BLOCK_N), dtype=KIND)
+    for start in range(0, k, BLOCK_K):
+        total = tl.dot(a.load([start, row]).T, b.load([start, column]), total, out_dtype=KIND)
+    c.store([row, column], total)
+
+
+def by_columns(name="f16", blocks=(128, 64, 64), kind=tl.float32):
+    m, n, k = 256, 128, 128
+    if name == "f16":
+        a, b = (RNG.standard_normal(shape).astype(np.float16) for shape in ((k, m), (k, n)))
+        values, element, each = (a.astype(np.float64), b.astype(np.float64)), None, 16
+    elif name == "int8":
+        a, b = (RNG.integers(-128, 128, shape).astype(np.int8) for shape in ((k, m), (k, n)))
+        values, element, each = (a.astype(np.float64), b.astype(np.float64)), None, 32
+    else:
+        (a, x), (b, y) = codes(name, k, m), codes(name, k, n)
+        values, element, each = (x, y), FORMATS[name][2], 32
+    c = np.zeros((m, n), np.int32 if name == "int8" else np.float16 if kind == tl.float16 else np.float32)
+    tiles = [described(one, size, ty) for one, size, ty in (
+        (a, [blocks[2], blocks[0]], element), (b, [blocks[2], blocks[1]], element), (c, list(blocks[:2]), None))]
+    grid = (m // blocks[0], n // blocks[1])
+    compiled = checked(lambda: product_of_columns[grid](*tiles, k, kind, *blocks, num_warps=4))
+    wanted = values[0].T @ values[1]
+    if name == "int8":
+        assert (c == wanted).all()
+        return
+    uses(compiled, "tcgen05.mma")
+    if kind == tl.float16:
+        # Each of the sums is rounded to f16.
+        most = np.abs(values[0]).T @ np.abs(values[1])
+        near(c, wanted, rounding(values[0].T, values[1], each) + k / each * (2.0**-11 * most + 2.0**-25))
+    else:
+        near(c, wanted, rounding(values[0].T, values[1], each))
+
+
+def f16_by_columns():
+    by_columns()
+
+
+def f16_by_narrow_columns():
+    by_columns(blocks=(64, 32, 32))
+
+
+def fp8_by_columns():
+    by_columns("e4m3", (128, 64, 64))
+
+
+def int8_by_columns():
+    by_columns("int8", (128, 64, 64), tl.int32)
+
+
+def f16_of_short_rows():
+    """Rows of 32 bytes in shared memory."""
+    persistently(blocks=(128, 64, 16))
+
+
+def f16_sums():
+    by_columns(kind=tl.float16)
+
+
 def packed(codes):
     """Two codes of 4 bits a byte, the first in the lower half."""
     return codes[..., ::2] | codes[..., 1::2] << 4

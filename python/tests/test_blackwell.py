@@ -32,6 +32,12 @@ BOTH = [
 TENSOR_MEMORY = [
     "f16_of_64_rows",
     "f16_of_256_columns",
+    "f16_of_short_rows",
+    "f16_sums",
+    "f16_by_columns",
+    "f16_by_narrow_columns",
+    "fp8_by_columns",
+    "int8_by_columns",
     "mxfp4_of_256_columns",
     "mxfp8_in_tiles",
     "nvfp4_in_tiles",
