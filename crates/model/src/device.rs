@@ -260,7 +260,7 @@ const SXM_GPCS: Sourced<&[u32]> = from(
 );
 
 /// All known devices. The first of an architecture is its default.
-pub static DEVICES: [Device; 11] = [
+pub static DEVICES: [Device; 12] = [
     {
         const SOURCE: &str = "NVIDIA Turing GPU Architecture whitepaper, Tesla T4 appendix";
         Device {
@@ -436,6 +436,32 @@ pub static DEVICES: [Device; 11] = [
                 60 * KB,
             ),
             rates: &rates::H100,
+        }
+    },
+    {
+        const SOURCE: &str = "output of a CUDA program on an NVIDIA B200: 148 multiprocessors, 126.5 MB of L2, 178.35 GiB; with \
+                              its 7680 bits at 3996 MHz 7.67 TB/s (pytorch/ao, pull request 4002)";
+        Device {
+            name: "NVIDIA B200",
+            id: "b200",
+            capability: &CAPABILITIES[6],
+            multiprocessors: from(SOURCE, 148),
+            gpcs: from(
+                "assumed: 8 GPCs of at most 20 multiprocessors, as even as whole TPCs allow; not measured",
+                &[20, 20, 18, 18, 18, 18, 18, 18],
+            ),
+            boost_mhz: from(
+                "1980 MHz (hmc-tech.com, NVIDIA B200); the datasheet's peaks of the tensor cores are at about 1860",
+                1980,
+            ),
+            sustained_mhz: None,
+            bandwidth_gb_s: from(SOURCE, 7672),
+            memory_gb: from(
+                "pytorch/ao, pull request 4002: 178.35 GiB are left of the 192 GB of the product",
+                191,
+            ),
+            l2_kb: from(SOURCE, 126 * KB + 512),
+            rates: &rates::B200,
         }
     },
     {

@@ -327,6 +327,32 @@ pub(crate) static H100: Rates = {
     )
 };
 
+/// B200: compute capability 10.0.
+pub(crate) static B200: Rates = {
+    const PEAK: &str = "NVIDIA HGX B200 datasheet (as reprinted by hmc-tech.com, NVIDIA B200), dense peak rates at about 1860 MHz, \
+                        which need tcgen05: 2.25 PFLOPS of FP16, 4.5 of FP8, 1.13 of TF32";
+    const HOPPER: &str = "the H100's, for want of a figure of its own";
+    rates(
+        &Pipes { fma: 128.0, half: 128.0, double: 64.0, memory: 32.0 },
+        &[
+            tensor(PEAK, TensorType::F16ToF16, 4096.0),
+            tensor(PEAK, TensorType::F16ToF32, 4096.0),
+            tensor(PEAK, TensorType::Tf32, 2048.0),
+            tensor(PEAK, TensorType::F8ToF16, 8192.0),
+            tensor(PEAK, TensorType::F8ToF32, 8192.0),
+            tensor(PEAK, TensorType::Int8, 8192.0),
+            tensor(PEAK, TensorType::F64, 64.0),
+        ],
+        &Memory {
+            l2_bytes: None,
+            l1: from(HOPPER, 32),
+            l2: from(HOPPER, 263),
+            far: Some(from(HOPPER, 465)),
+            dram: from(HOPPER, 650),
+        },
+    )
+};
+
 /// Blackwell of compute capability 12.0.
 const fn blackwell(tensor: &'static [TensorRate]) -> Rates {
     const ADA: &str = "Ada's, for want of a figure of its own";
@@ -393,6 +419,10 @@ mod tests {
             ("h100pcie", TensorType::F16ToF32, 1620, 756.5),
             ("h100pcie", TensorType::F8ToF32, 1620, 1513.0),
             ("h200", TensorType::F8ToF32, 1830, 1979.0),
+            ("b200", TensorType::F16ToF32, 1860, 2250.0),
+            ("b200", TensorType::F8ToF32, 1860, 4500.0),
+            ("b200", TensorType::Tf32, 1860, 1130.0),
+            ("b200", TensorType::F64, 1860, 35.16),
             ("rtxpro6000", TensorType::F16ToF32, 2617, 503.8),
             ("rtxpro6000", TensorType::F8ToF32, 2617, 1007.6),
             ("rtx5090", TensorType::F8ToF16, 2407, 838.0),

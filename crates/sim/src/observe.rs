@@ -183,9 +183,19 @@ pub enum TensorAction<'a> {
     /// A warp has freed columns.
     Freed((u32, u32)),
     /// A warp loads columns to registers.
-    Loaded([(u32, u32); 2]),
+    Loaded {
+        /// The columns.
+        columns: [(u32, u32); 2],
+        /// The groups of 16 lanes, one bit each.
+        halves: u8,
+    },
     /// A warp stores registers to columns.
-    Stored([(u32, u32); 2]),
+    Stored {
+        /// The columns.
+        columns: [(u32, u32); 2],
+        /// The groups of 16 lanes, one bit each.
+        halves: u8,
+    },
     /// A warp has waited for its loads, or for its stores.
     Waited {
         /// For its stores.
@@ -199,6 +209,8 @@ pub enum TensorAction<'a> {
         reads: &'a [(u32, u32)],
         /// The columns that it writes.
         writes: (u32, u32),
+        /// The groups of 16 lanes that it reads and writes, one bit each.
+        halves: u8,
     },
     /// The oldest copy or multiplication of the thread is complete.
     Completed,

@@ -1,28 +1,35 @@
 //! Tensor memory: who accesses which columns, and in which order.
 //!
 //! Reported, from the PTX manual's sections on `tcgen05`: an access to columns that is not ordered after the copy, the multiplication, the
-//! load or the store that used them before; columns that are read although nothing wrote them since they were allocated; an
-//! instruction that uses the registers of a `tcgen05.ld` before `tcgen05.wait::ld`; columns that the block never frees. A copy or a
+//! load or the store that used them before; columns that are read although nothing wrote them since they were allocated; columns that
+//! the block never frees; registers of a load that are overwritten before it is complete (`tensor_loads.rs`). A copy or a
 //! multiplication is complete for a thread that has waited for an mbarrier at which a later `tcgen05.commit` arrived; a load or
 //! a store of a warp is complete after `tcgen05.wait`. Operands in shared memory that are overwritten too early are found by the
 //! race check, because the tensor core is an agent of its own (`bulk.rs`).
 //!
-//! Can miss: accesses to different lanes among the 32 of a warp; a missing `tcgen05.fence`. Never reports: copies and multiplications
-//! of one thread, which are executed in order.
+//! A warp executes loads, stores and waits together: they are ordered after what one of its lanes has seen, and before what is
+//! ordered after one of its lanes. Lanes of tensor memory are followed in groups of 16, the unit of loads, stores and multiplications.
+//!
+//! Not reported: a missing `tcgen05.fence::before_thread_sync` or `::after_thread_sync`. The manual demands both around a
+//! synchronization of threads; CUTLASS 4 and the code that Triton 3.9 generates have neither. Never reports: copies and
+//! multiplications of one thread, which are executed in order.
 
 use super::clock::{Order, Who};
 use super::context::Context;
 use super::raw::{Raw, RawFindings, Spot};
+use super::tensor_loads::TensorLoads;
 use super::{Class, Severity};
 use crate::isa::Op;
 use crate::isa::op::TensorOp;
 use crate::machine::at;
 use crate::memory::TENSOR_COLUMNS;
 use crate::observe::{Issue, TensorAction, TensorEvent};
-use std::collections::BTreeMap;
+use std::cell::Cell as Memo;
 
-/// Warps that share the lanes.
-const WARPS: u32 = 4;
+/// Groups of 16 lanes.
+const HALVES: u32 = 8;
+/// All of them.
+const ALL: u8 = 0xff;
 
 /// An access.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +43,7 @@ struct Mark {
     waited: bool,
 }
 
-/// The last accesses to a column, in the lanes of a warp.
+/// The last accesses to a column, in 16 lanes.
 #[derive(Clone, Debug, Default)]
 struct Cell {
     write: Option<Mark>,
@@ -47,10 +54,9 @@ struct Cell {
 /// The tensor memory of a block.
 #[derive(Debug)]
 pub(crate) struct TensorUse {
-    /// By column, then by the warp that may access them.
+    /// By column, then by lanes.
     cells: Vec<Cell>,
-    /// By warp: loads whose registers have not arrived.
-    loads: BTreeMap<u32, Vec<u32>>,
+    loads: TensorLoads,
 }
 
 /// What a thread or an agent is about to do.
@@ -59,6 +65,8 @@ struct Access<'a> {
     order: &'a Order,
     block: u32,
     mark: Mark,
+    /// The last earlier access that was compared, and whether it happens before: those of many columns are the same.
+    known: Memo<Option<(Mark, bool)>>,
 }
 
 impl Access<'_> {
@@ -69,8 +77,26 @@ impl Access<'_> {
             return true;
         }
         let own = earlier.actor == self.block && earlier.who.warp() == self.mark.who.warp();
-        let known = self.order.before_any(earlier.actor, earlier.who, earlier.time, self.mark.who);
-        if own { earlier.waited } else { earlier.waited && known }
+        earlier.waited && (own || self.is_after(earlier))
+    }
+
+    /// Whether an earlier access happens before this one.
+    fn is_after(&self, earlier: &Mark) -> bool {
+        if let Some((mark, known)) = self.known.get()
+            && (mark.actor, mark.who, mark.time) == (earlier.actor, earlier.who, earlier.time)
+        {
+            return known;
+        }
+        // A warp acts with all of its lanes, a thread that issues a copy or a multiplication alone.
+        let lanes = |mark: &Mark| {
+            let (warp, lane) = (u32::from(mark.who.0) / 32, mark.who.lane());
+            let lanes = if mark.actor == self.block { 0..32 } else { lane..lane + 1 };
+            lanes.map(move |lane| Who::new(warp, lane))
+        };
+        let known = lanes(&self.mark)
+            .any(|me| lanes(earlier).any(|who| self.order.before_any(earlier.actor, who, earlier.time, me)));
+        self.known.set(Some((*earlier, known)));
+        known
     }
 
     fn op(&self, pc: u32) -> &Op {
@@ -147,14 +173,14 @@ impl TensorUse {
     pub(crate) fn of(context: &Context) -> Option<TensorUse> {
         let any = context.program.metas.iter().any(|meta| matches!(meta.op, Op::Tensor(_)));
         any.then(|| TensorUse {
-            cells: vec![Cell::default(); at(TENSOR_COLUMNS * WARPS)],
-            loads: BTreeMap::new(),
+            cells: vec![Cell::default(); at(TENSOR_COLUMNS * HALVES)],
+            loads: TensorLoads::default(),
         })
     }
 
-    /// Whether the next instruction of a warp cannot use registers that a load has not written yet.
+    /// Whether the next instruction of a warp cannot overwrite registers that a load has not written yet.
     pub(crate) fn is_calm(&self, warp: u32) -> bool {
-        self.loads.get(&warp).is_none_or(Vec::is_empty)
+        self.loads.are_complete(warp)
     }
 
     /// An instruction is about to be executed.
@@ -165,38 +191,13 @@ impl TensorUse {
         raw_findings: &mut RawFindings,
         issue: &Issue<'_>,
     ) {
-        let meta = &context.program.metas[at(issue.pc)];
-        // Several loads may be in flight; whether they share registers is not followed.
-        if matches!(meta.op, Op::Tensor(TensorOp::Load | TensorOp::Wait { .. })) {
-            return;
-        }
-        let Some(loads) = self.loads.get_mut(&issue.warp).filter(|loads| !loads.is_empty()) else { return };
-        let used = |load: u32| {
-            let theirs = &context.program.metas[at(load)].writes;
-            meta.reads.iter().chain(&meta.writes).any(|row| theirs.contains(row))
-        };
-        let Some(load) = loads.iter().copied().find(|load| used(*load)) else { return };
-        let thread = Some((block, issue.warp * 32 + issue.exec.trailing_zeros().min(31)));
-        raw_findings.add((Class::TensorMemory, issue.pc, load, 2), Severity::Error, || Raw {
-            class: Class::TensorMemory,
-            severity: Severity::Error,
-            sentence: "a register of tcgen05.ld is used before the warp has waited for the load".to_owned(),
-            spots: vec![
-                Spot { label: "used here".to_owned(), pc: issue.pc, thread },
-                Spot { label: "in flight since this load".to_owned(), pc: load, thread: None },
-            ],
-            notes: Vec::new(),
-            help: Some("execute tcgen05.wait::ld.sync.aligned between the load and the first use".to_owned()),
-            count: 1,
-        });
-        // One finding for the registers of a load.
-        loads.retain(|one| *one != load);
+        self.loads.issue(context, block, raw_findings, issue);
     }
 
     /// A warp waits for its loads or stores.
     fn waited(&mut self, block: u32, now: u32, warp: u32, stores: bool, context: &Context) {
         if !stores {
-            self.loads.remove(&warp);
+            self.loads.wait(warp);
         }
         let mine = |mark: &Mark| {
             let kind = matches!(context.program.op(mark.pc), Op::Tensor(TensorOp::Store)) == stores;
@@ -210,19 +211,19 @@ impl TensorUse {
         }
     }
 
-    /// The cells of columns, in the lanes of a warp or in all.
-    fn each(&mut self, (first, count): (u32, u32), warp: Option<u32>, mut f: impl FnMut(u32, &mut Cell)) {
+    /// The cells of columns in groups of 16 lanes, one bit each.
+    fn each(&mut self, (first, count): (u32, u32), halves: u8, mut f: impl FnMut(u32, &mut Cell)) {
         for column in first..first.saturating_add(count).min(TENSOR_COLUMNS) {
-            for lanes in (0..WARPS).filter(|lanes| warp.is_none_or(|warp| warp % WARPS == *lanes)) {
-                if let Some(cell) = self.cells.get_mut(at(column * WARPS + lanes)) {
+            for lanes in (0..HALVES).filter(|lanes| halves >> lanes & 1 != 0) {
+                if let Some(cell) = self.cells.get_mut(at(column * HALVES + lanes)) {
                     f(column, cell);
                 }
             }
         }
     }
 
-    fn read(&mut self, raw: &mut RawFindings, access: &Access<'_>, columns: (u32, u32), warp: Option<u32>) {
-        self.each(columns, warp, |column, cell| {
+    fn read(&mut self, raw: &mut RawFindings, access: &Access<'_>, columns: (u32, u32), halves: u8) {
+        self.each(columns, halves, |column, cell| {
             match &cell.write {
                 None => access.empty(raw, column),
                 Some(write) if !access.follows(write) => access.add(raw, column, write),
@@ -235,8 +236,8 @@ impl TensorUse {
         });
     }
 
-    fn write(&mut self, raw: &mut RawFindings, access: &Access<'_>, columns: (u32, u32), warp: Option<u32>) {
-        self.each(columns, warp, |column, cell| {
+    fn write(&mut self, raw: &mut RawFindings, access: &Access<'_>, columns: (u32, u32), halves: u8) {
+        self.each(columns, halves, |column, cell| {
             let own = |mark: &Mark| mark.actor == access.block && mark.who.warp() == access.mark.who.warp();
             for mark in cell.write.iter().chain(&cell.reads) {
                 // A warp's own loads and stores before a store are executed in order.
@@ -263,31 +264,37 @@ impl TensorUse {
         let who = Who::new(warp, at(lane));
         let (actor, time) = agent.unwrap_or((block, order.now()));
         let waited = agent.is_some();
-        let access = Access { context, order, block, mark: Mark { actor, who, time, pc, waited } };
+        let access = Access {
+            context,
+            order,
+            block,
+            mark: Mark { actor, who, time, pc, waited },
+            known: Memo::new(None),
+        };
         match action {
-            TensorAction::Allocated(columns) => self.each(columns, None, |_, cell| *cell = Cell::default()),
-            TensorAction::Freed(columns) => self.each(columns, None, |column, cell| {
+            TensorAction::Allocated(columns) => self.each(columns, ALL, |_, cell| *cell = Cell::default()),
+            TensorAction::Freed(columns) => self.each(columns, ALL, |column, cell| {
                 for mark in cell.write.iter().chain(&cell.reads).filter(|mark| !access.follows(mark)) {
                     access.add(raw, column, mark);
                 }
                 *cell = Cell::default();
             }),
-            TensorAction::Loaded(columns) => {
+            TensorAction::Loaded { columns, halves } => {
                 for columns in columns {
-                    self.read(raw, &access, columns, Some(warp));
+                    self.read(raw, &access, columns, halves);
                 }
-                self.loads.entry(warp).or_default().push(pc);
+                self.loads.start(context, warp, pc);
             }
-            TensorAction::Stored(columns) => {
+            TensorAction::Stored { columns, halves } => {
                 for columns in columns {
-                    self.write(raw, &access, columns, Some(warp));
+                    self.write(raw, &access, columns, halves);
                 }
             }
-            TensorAction::Issued { reads, writes, .. } => {
+            TensorAction::Issued { reads, writes, halves, .. } => {
                 for columns in reads {
-                    self.read(raw, &access, *columns, None);
+                    self.read(raw, &access, *columns, halves);
                 }
-                self.write(raw, &access, writes, None);
+                self.write(raw, &access, writes, halves);
             }
             TensorAction::Waited { stores } => self.waited(block, time, warp, stores, context),
             TensorAction::Left((first, columns)) => {

@@ -96,6 +96,13 @@ impl Descriptor {
             let found = code >> 46 & 7;
             return Err((false, format!("bits 46 to 48 of a matrix descriptor are {found}; expected 1")));
         }
+        let reserved = code & (3 << 14 | 3 << 30 | 0xff << 53);
+        if reserved != 0 {
+            return Err((
+                false,
+                format!("a matrix descriptor {code:#018x} has bits {reserved:#x} that must be zero"),
+            ));
+        }
         if code >> 52 & 1 != 0 {
             return Err((true, "a matrix descriptor whose leading dimension is an address".to_owned()));
         }

@@ -380,6 +380,12 @@ impl Access {
         }
     }
 
+    /// The groups of 16 lanes that it uses from its first lane, one bit each.
+    fn halves(&self, lane: u32) -> u8 {
+        let own = if self.cells == Cells::W32x32 { 3 } else { 1 };
+        own << (lane / 16 & 7)
+    }
+
     /// The first lane and the first column, if the warp may access them.
     fn start(&self, w: &mut Warp<'_, '_>, args: &Args) -> Result<(u32, u32), Flow> {
         let addresses = w.addresses(args.at[0]);
@@ -426,7 +432,7 @@ fn load(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         }
         let (lane, column) = access.start(w, args)?;
         let columns = access.columns().map(|(first, count)| (column + first, count));
-        w.observe_tensor(0, w.pc, TensorAction::Loaded(columns));
+        w.observe_tensor(0, w.pc, TensorAction::Loaded { columns, halves: access.halves(lane) });
         for (r, row) in (0..access.registers).zip(&args.all) {
             let mut values = Row([0; 32]);
             for (t, value) in (0..).zip(&mut values.0) {
@@ -459,7 +465,7 @@ fn store(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         }
         let (lane, column) = access.start(w, args)?;
         let columns = access.columns().map(|(first, count)| (column + first, count));
-        w.observe_tensor(0, w.pc, TensorAction::Stored(columns));
+        w.observe_tensor(0, w.pc, TensorAction::Stored { columns, halves: access.halves(lane) });
         for (r, row) in (0..access.registers).zip(&args.all) {
             let values = w.state.regs.w32[at(*row)];
             for (t, value) in (0..).zip(values.0) {

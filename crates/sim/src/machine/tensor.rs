@@ -101,12 +101,14 @@ impl Warp<'_, '_> {
         }
         if self.watch.is_some() {
             let issued = match &work.action {
-                Action::Multiply(multiply) => Some((multiply.sources(), multiply.reads(), multiply.writes())),
-                Action::Copy(copy) => Some((copy.sources(), Vec::new(), copy.writes())),
+                Action::Multiply(multiply) => {
+                    Some((multiply.sources(), multiply.reads(), multiply.writes(), multiply.halves()))
+                }
+                Action::Copy(copy) => Some((copy.sources(), Vec::new(), copy.writes(), 0xff)),
                 Action::Arrive(_) => None,
             };
-            if let Some((pieces, reads, writes)) = issued {
-                let action = TensorAction::Issued { pieces: &pieces, reads: &reads, writes };
+            if let Some((pieces, reads, writes, halves)) = issued {
+                let action = TensorAction::Issued { pieces: &pieces, reads: &reads, writes, halves };
                 self.observe_tensor(work.lane, work.pc, action);
             } else {
                 self.observe_tensor(work.lane, work.pc, TensorAction::Committed);

@@ -182,6 +182,11 @@ impl DataType {
         self.bits() < 8
     }
 
+    /// Whether 16 elements have 16 bytes in shared memory, with a gap behind them.
+    pub fn is_padded(self) -> bool {
+        matches!(self, DataType::Packed4Align16 | DataType::Packed6Align16)
+    }
+
     /// Whether it is a floating-point type.
     pub fn is_float(self) -> bool {
         matches!(

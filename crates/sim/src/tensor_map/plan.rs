@@ -1,7 +1,8 @@
 //! What a copy reads and writes: the box of a tiled map or the pixels of an im2col map, as rows of contiguous elements.
 //!
 //! In shared memory the rows follow each other; with a swizzle each takes at least its span. Sources: "Tensors" in the PTX manual,
-//! and the section on swizzles in the CUDA programming guide.
+//! and the section on swizzles in the CUDA programming guide. Of a type with gaps, 16 elements are at the start of 16 bytes of shared
+//! memory; the rest of these keeps its value, and mbarriers do not count it: Triton 3.9 expects the bytes without gaps.
 
 use super::{Columns, DataType, Interleave, Mode, RANK, Swizzle, TensorMap};
 use std::fmt;
@@ -55,6 +56,9 @@ impl fmt::Display for PlanError {
 /// Elements outside of the tensor if the map asks for NaN: these two bytes, repeated.
 const NAN: u16 = 0x7ff7;
 
+/// Elements of a type with gaps that lie together, and bytes of shared memory for them.
+const GROUP: u32 = 16;
+
 fn wrong<T>(sentence: impl Into<String>) -> Result<T, PlanError> {
     Err(PlanError::Wrong(sentence.into()))
 }
@@ -84,15 +88,18 @@ impl Plan {
     /// this shared address.
     pub fn pieces(&self, base: u32) -> impl Iterator<Item = (usize, u32, u32)> + '_ {
         let whole = self.swizzle == Swizzle::None && self.row_bytes == self.pitch;
-        let grain = self.swizzle.grain();
         let rows = u32::try_from(self.rows.len()).unwrap_or(0);
-        let (count, size) =
-            if whole { (rows, self.row_bytes) } else { (rows * self.row_bytes.div_ceil(grain), grain) };
-        (0..count).map(move |piece| {
+        // The bytes of a piece, and those from one piece of a row to the next in shared memory.
+        let (size, step) = match self.swizzle.grain() {
+            _ if self.data_type.is_padded() => (2 * self.data_type.bits(), GROUP),
+            _ if whole => (self.row_bytes, self.row_bytes),
+            grain => (grain, grain),
+        };
+        (0..rows * self.row_bytes.div_ceil(size)).map(move |piece| {
             let at = piece * size;
             let (row, inside) = (at / self.row_bytes, at % self.row_bytes);
-            let size = size.min(self.row_bytes - inside);
-            (super::super::machine::at(at), self.swizzle.apply(base + row * self.pitch + inside), size)
+            let place = base + row * self.pitch + inside / size * step;
+            (super::super::machine::at(at), self.swizzle.apply(place), size.min(self.row_bytes - inside))
         })
     }
 }
@@ -117,8 +124,20 @@ impl TensorMap {
                 coordinates.len()
             ));
         }
-        if matches!(self.data_type, DataType::Packed4Align16 | DataType::Packed6Align16) {
-            return Err(PlanError::Unsupported("a tensor map of 4-bit or 6-bit elements with gaps"));
+        if self.data_type.is_padded() {
+            let what = match () {
+                () if store => Some("a copy of 4-bit or 6-bit elements with gaps to global memory"),
+                () if self.interleave != Interleave::None => {
+                    Some("a tensor map of 4-bit or 6-bit elements with gaps and interleave")
+                }
+                () if coordinates[0] % 128 != 0 => {
+                    Some("coordinate 0 that is not a multiple of 128, of 4-bit or 6-bit elements with gaps")
+                }
+                () => None,
+            };
+            if let Some(what) = what {
+                return Err(PlanError::Unsupported(what));
+            }
         }
         if let (true, Some(i)) = (store, coordinates.iter().position(|coordinate| *coordinate < 0)) {
             return wrong(format!(
@@ -248,9 +267,10 @@ impl TensorMap {
         room: u32,
     ) -> Result<Plan, PlanError> {
         let row_bytes = elements * bits / 8;
+        let shared = if self.data_type.is_padded() { elements.div_ceil(GROUP) * GROUP } else { row_bytes };
         let pitch = match (self.interleave, self.swizzle.span()) {
-            (Interleave::None, Some(span)) => row_bytes.max(span),
-            _ => row_bytes,
+            (Interleave::None, Some(span)) => shared.max(span),
+            _ => shared,
         };
         let extent = counts.try_fold(pitch, u32::checked_mul).unwrap_or(u32::MAX);
         if extent > room {

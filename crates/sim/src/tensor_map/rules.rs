@@ -44,11 +44,6 @@ impl TensorMap {
         usize::try_from(self.rank).unwrap_or(RANK).min(RANK)
     }
 
-    /// Whether the packed type has gaps in shared memory.
-    fn is_padded(&self) -> bool {
-        matches!(self.data_type, DataType::Packed4Align16 | DataType::Packed6Align16)
-    }
-
     /// Checks every rule of the driver API.
     pub fn validate(&self) -> Result<(), Invalid> {
         let im2col = !matches!(self.mode, Mode::Tiled { .. });
@@ -78,7 +73,8 @@ impl TensorMap {
     }
 
     fn check_memory(&self) -> Result<(), Invalid> {
-        let align = if self.interleave == Interleave::Bytes32 || self.is_padded() { 32 } else { 16 };
+        let align =
+            if self.interleave == Interleave::Bytes32 || self.data_type.is_padded() { 32 } else { 16 };
         if !self.address.is_multiple_of(align) {
             return wrong(
                 "globalAddress",
@@ -122,7 +118,7 @@ impl TensorMap {
                 return wrong(index("boxDim", i), format!("must be from 1 to 256, found {size}"));
             }
         }
-        if self.is_padded() && sizes[0] != 128 {
+        if self.data_type.is_padded() && sizes[0] != 128 {
             let type_name = self.data_type.name();
             return wrong("boxDim[0]", format!("must be 128 for {type_name}, found {}", sizes[0]));
         }
@@ -131,7 +127,7 @@ impl TensorMap {
 
     /// Checks the bytes along the first dimension.
     fn check_inner(&self, argument: &str, elements: u32) -> Result<(), Invalid> {
-        if self.interleave != Interleave::None || self.is_padded() {
+        if self.interleave != Interleave::None || self.data_type.is_padded() {
             return Ok(());
         }
         let bits = elements.saturating_mul(self.data_type.bits());
@@ -157,7 +153,7 @@ impl TensorMap {
         if !(1..=256).contains(&columns.channels) {
             return wrong("channelsPerPixel", format!("must be from 1 to 256, found {}", columns.channels));
         }
-        if self.is_padded() && columns.channels != 128 {
+        if self.data_type.is_padded() && columns.channels != 128 {
             let type_name = self.data_type.name();
             return wrong(
                 "channelsPerPixel",

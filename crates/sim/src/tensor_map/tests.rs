@@ -123,3 +123,24 @@ fn a_map_survives_its_encoding_and_nothing_else_is_one() {
     let broken = TensorMap { rank: 200, dims: [0; 5], ..valid() };
     assert_eq!(TensorMap::decode(&broken.pack()), Ok(broken));
 }
+
+/// Sixteen elements of 4 or 6 bits are at the start of 16 bytes of shared memory, which the swizzle moves together.
+#[test]
+fn types_with_gaps() {
+    for (data_type, bytes) in [(DataType::Packed4Align16, 8), (DataType::Packed6Align16, 12)] {
+        let mut map = TensorMap::tiled(data_type, 0x7f00_0000_0000, &[256, 8], &[128, 2]);
+        map.strides[0] = 256;
+        map.swizzle = Swizzle::Bytes128;
+        let plan = map.plan(&[128, 1], None, false, 4096).unwrap();
+        assert_eq!((plan.bytes(), plan.extent()), (16 * bytes, 256), "{data_type:?}");
+        let first = 0x7f00_0000_0000 + 256 + u64::from(8 * bytes);
+        assert_eq!(plan.rows.iter().map(|row| row.global).collect::<Vec<_>>(), [first, first + 256]);
+        let pieces: Vec<(usize, u32, u32)> = plan.pieces(0).collect();
+        assert_eq!(pieces[1], (usize::try_from(bytes).unwrap(), 16, bytes), "{data_type:?}");
+        // The second row: pieces 0 and 1 change places.
+        assert_eq!((pieces[8].1, pieces[9].1, pieces[15].1), (128 + 16, 128, 128 + 96), "{data_type:?}");
+        assert!(
+            map.plan(&[64, 0], None, false, 4096).is_err() && map.plan(&[0, 0], None, true, 4096).is_err()
+        );
+    }
+}

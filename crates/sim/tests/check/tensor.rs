@@ -73,6 +73,8 @@ fn correct_sequences_are_silent() {
         "FRESH COMMIT WAIT SYNC MORE COMMIT WAIT LOAD LOADED USE SYNC FREE",
         "STORE STORED SYNC MORE COMMIT WAIT LOAD LOADED USE SYNC FREE",
         "STORE STORED LOAD LOADED USE SYNC FREE",
+        // A register that is read waits for its load.
+        "FRESH COMMIT WAIT LOAD USE LOADED SYNC FREE",
         // The next multiplication overwrites what all warps have loaded.
         "FRESH COMMIT WAIT LOAD LOADED SYNC FRESH COMMIT WAIT LOAD LOADED SYNC FREE",
         // One warp waits for the multiplication, the others for the warp.
@@ -97,12 +99,51 @@ fn work_in_flight_is_reported() {
 
 #[test]
 fn loads_and_stores_must_be_waited_for() {
-    one("FRESH COMMIT WAIT LOAD USE LOADED SYNC FREE", "a register of tcgen05.ld is used");
+    // The load may write its register later.
+    one("FRESH COMMIT WAIT LOAD mov.u32 %r4, 0; LOADED SYNC FREE", "a register of tcgen05.ld is overwritten");
+    assert_eq!(findings("FRESH COMMIT WAIT LOAD add.u32 %r4, %r4, 1; mov.u32 %r4, 0; LOADED SYNC FREE"), []);
     one("STORE SYNC MORE COMMIT WAIT SYNC FREE STORED", "for which its warp has not waited");
     one("STORE LOAD LOADED STORED SYNC FREE", "tcgen05.ld uses tensor memory of a tcgen05.st for which");
     // Warps load while the next multiplication may already write.
     let found = findings("FRESH COMMIT WAIT SYNC LOAD LOADED FRESH COMMIT SYNC WAIT SYNC FREE");
     assert!(!found.is_empty() && found.iter().all(|(class, _)| *class == Class::TensorMemory), "{found:?}");
+}
+
+/// Lane 5 of each warp arrives at an mbarrier for its warp; thread 0 waits there and issues the next multiplication.
+#[test]
+fn one_lane_arrives_for_its_warp() {
+    let body = |loaded: &str| {
+        format!(
+            ".shared .align 8 .b8 more[8]; mov.u32 %r6, more; @%q mbarrier.init.shared::cta.b64 [%r6], 4; SYNC \
+             FRESH COMMIT WAIT LOAD {loaded} and.b32 %r7, %r1, 31; setp.eq.u32 %p, %r7, 5; \
+             @%p mbarrier.arrive.shared::cta.b64 _, [%r6]; @!%q bra REST; \
+             EMPTY: mbarrier.try_wait.parity.shared::cta.b64 %p, [%r6], 0; @!%p bra EMPTY; \
+             REST: bar.warp.sync -1; FRESH COMMIT WAIT LOADED SYNC FREE"
+        )
+    };
+    assert_eq!(findings(&body("LOADED")), []);
+    // Reading the registers is not enough: the multiplication may overwrite what is still being loaded.
+    one(
+        &body("add.u32 %r7, %r4, %r5;"),
+        "tcgen05.mma uses tensor memory of a tcgen05.ld for which its warp has not",
+    );
+}
+
+/// Accumulators of 64 rows share columns: one has the lower 16 lanes of each warp, the other the upper ones.
+#[test]
+fn halves_of_the_lanes_are_separate() {
+    let body = |lanes: &str| {
+        let multiply =
+            |to: &str| format!("@%q tcgen05.mma.cta_group::1.kind::f16 [{to}], %d, %d, %f, %no; COMMIT");
+        format!(
+            "sub.u32 %f, %f, 0x4000000; add.u32 %r6, %mem, 0x100000; {} WAIT SYNC {} SYNC \
+             add.u32 %r7, %own, {lanes}; tcgen05.ld.sync.aligned.16x64b.x2.b32 {{%r4, %r5}}, [%r7]; LOADED WAIT SYNC FREE",
+            multiply("%mem"),
+            multiply("%r6"),
+        )
+    };
+    assert_eq!(findings(&body("0")), []);
+    one(&body("0x100000"), "tcgen05.ld uses tensor memory of a tcgen05.mma that may not be complete");
 }
 
 #[test]

@@ -538,6 +538,14 @@ fn what_is_wrong_or_unknown_stops() {
     stops(mma, 0x0808_0010 | 1 << 7, Blame::Gap, "f16 and bf16");
     stops(mma, 0x0808_0010 | 1 << 17, Blame::Kernel, "M 128 and N 40");
     stops(mma, 0x0808_0010 | 2 << 7 | 2 << 10, Blame::Kernel, "element types 2 and 2");
+    for bit in [0, 6, 23, 29, 31] {
+        stops(mma, 0x0808_0010 | 1 << bit, Blame::Kernel, "must be zero");
+    }
+    let scaled =
+        "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale [%mem], %da, %da, %r0, [%mem], [%mem], %go;";
+    for bit in [1, 3, 6, 31] {
+        stops(scaled, 0x0888_0000 | 1 << bit, Blame::Kernel, "must be zero");
+    }
     let at = |d: &str| format!("tcgen05.mma.cta_group::1.kind::f16 {d}, %da, %da, %r0, %go;");
     stops(&at("[%mem+500]"), 0x0808_0010, Blame::Kernel, "not allocated");
     stops(&at("[%mem+0x100000]"), 0x0808_0010, Blame::Kernel, "from lane 16");
@@ -567,6 +575,8 @@ fn errors_of_descriptors_stop() {
     assert_eq!((stop.blame, stop.kind), (Blame::Kernel, StopKind::Bounds), "{stop}");
     let stop = kind(&format!("{head} mov.u64 %da, 0x3fff; {mma}"));
     assert!(stop.sentence.contains("bits 46 to 48"), "{stop}");
+    let stop = kind(&format!("{head} mov.u64 %da, 0x0040400000000000; {mma}"));
+    assert!(stop.sentence.contains("must be zero"), "{stop}");
     let stop = kind(&format!("{head} mov.u64 %da, 0x2000400000000000; {mma}"));
     assert_eq!(stop.blame, Blame::Gap, "{stop}");
     let commit = "@%in tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%y];";

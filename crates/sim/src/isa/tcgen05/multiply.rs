@@ -193,6 +193,12 @@ impl Format {
         let field = |low: u32, bits: u32| code >> low & ((1 << bits) - 1);
         let (d, a, b) = (field(4, 2), field(7, 3), field(10, 3));
         let scaled = matches!(named, Named::Mxf8f6f4 | Named::Mxf4 { .. });
+        let reserved = code & if scaled { 0x8000_004b } else { 0xe080_0043 };
+        if reserved != 0 {
+            return wrong(format!(
+                "an instruction descriptor {code:#010x} has bits {reserved:#x} that must be zero"
+            ));
+        }
         if field(2, 1) != 0 {
             return wrong("the instruction descriptor has a sparse A, and the instruction a dense one");
         }
@@ -368,6 +374,15 @@ impl TensorMultiply {
     /// The columns of D: the first, and how many.
     pub(crate) fn writes(&self) -> (u32, u32) {
         (self.column, self.format.n)
+    }
+
+    /// The groups of 16 lanes of D, and of A in tensor memory, one bit each.
+    pub(crate) fn halves(&self) -> u8 {
+        match (self.format.m, self.lane) {
+            (64, 0) => 0x55,
+            (64, _) => 0xaa,
+            _ => 0xff,
+        }
     }
 
     /// Multiplies.

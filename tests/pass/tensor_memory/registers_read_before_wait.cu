@@ -1,4 +1,4 @@
-// The registers of a load are stored before the warp has waited for it.
+// The registers of a load are stored before the warp waits for it: the store waits for its registers.
 //@arch: 100a
 //@launch: kernel=product grid=1 block=128 arg=a:in:f16[128x16]=randn(seed=0) arg=b:in:f16[16x16]=randn(seed=1) arg=d:out:f32[128x16]
 #include "blackwell.cuh"
@@ -33,9 +33,9 @@ extern "C" __global__ void __launch_bounds__(128) product(const unsigned short *
     FENCE_AFTER();
     float row[16];
     for (int column = 0; column < 16; column += 8)
-        TENSOR_LOAD_8(&row[column], own + column); //~ tensor-memory
+        TENSOR_LOAD_8(&row[column], own + column);
     for (int column = 0; column < 16; column++)
-        d[threadIdx.x * 16 + column] = row[column]; //~ tensor-memory
+        d[threadIdx.x * 16 + column] = row[column];
     WAIT_LOADS();
     FENCE_BEFORE();
     __syncthreads();
