@@ -1,7 +1,7 @@
 // Single instructions of sm_100a as functions, for the kernels of this folder. What Hopper has too is in `hopper.cuh`.
 #pragma once
 
-#include "../hopper/hopper.cuh"
+#include "hopper.cuh"
 
 // Tensor memory: `to` receives the address of the first column. All lanes of one warp.
 __device__ inline void tensor_alloc(unsigned *to, unsigned columns)

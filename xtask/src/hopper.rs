@@ -207,7 +207,10 @@ impl<'t> Study<'t> {
         let file = format!("{}/{}", self.kernel.generation.folder(), self.kernel.file);
         let path = root().join(&file);
         let source = Source { directory: path.parent().map(Path::to_owned), ..Source::new(file, text) };
-        let compiled = self.toolchain.compile(&source, &CompileOptions::new(self.kernel.generation.target()));
+        let mut options = CompileOptions::new(self.kernel.generation.target());
+        // `hopper.cuh` is for both.
+        options.include_dirs = vec![root().join(Generation::Hopper.folder())];
+        let compiled = self.toolchain.compile(&source, &options);
         compiled.map(|compiled| compiled.ptx).map_err(|error| error.to_string())
     }
 
