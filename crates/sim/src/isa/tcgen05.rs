@@ -383,7 +383,7 @@ impl Access {
     /// The groups of 16 lanes that it uses from its first lane, one bit each.
     fn halves(&self, lane: u32) -> u8 {
         let own = if self.cells == Cells::W32x32 { 3 } else { 1 };
-        own << (lane / 16 & 7)
+        own << ((lane / 16) & 7)
     }
 
     /// The first lane and the first column, if the warp may access them.
