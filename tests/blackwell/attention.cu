@@ -61,10 +61,11 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
         }
         for (unsigned group = 0; group < 2; group++) {
             mbarrier_init(&shared.scored[group], 1);
-            mbarrier_init(&shared.weighed[group], 128);
+            // Every warp.
+            mbarrier_init(&shared.weighed[group], 4);
             mbarrier_init(&shared.factored[group], 128);
             mbarrier_init(&shared.taken[group], 128);
-            mbarrier_init(&shared.corrected[group], 128);
+            mbarrier_init(&shared.corrected[group], 4);
             mbarrier_init(&shared.added[group], 1);
             mbarrier_init(&shared.ended[group], 128);
         }
@@ -111,7 +112,8 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
                 tensor_store(tensor + lanes + SCORES + group * KEYS + i, weights + i);
             tensor_wait_stores();
             fence_before_sync();
-            mbarrier_arrive(&shared.weighed[group]);
+            if (elect())
+                mbarrier_arrive(&shared.weighed[group]);
             phase ^= 1;
         }
         mbarrier_wait(&shared.taken[group], phase ^ 1);
@@ -144,7 +146,8 @@ attention(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap
                     }
                     fence_before_sync();
                 }
-                mbarrier_arrive(&shared.corrected[group]);
+                if (elect())
+                    mbarrier_arrive(&shared.corrected[group]);
             }
             phase ^= 1;
         }

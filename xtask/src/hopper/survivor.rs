@@ -52,6 +52,16 @@ const TURNS: &str = "the barriers of the turns only decide which warpgroup uses 
 const DELAYED: &str = "no schedule of the study delays the second warpgroup between its first arrival and its wait for its turn, which would \
                        be a deadlock";
 
+const NO_FENCE: &str = "`tcgen05.fence` is not followed: the manual demands it around a synchronization of threads, and the code of CUTLASS 4 and \
+                        Triton does without";
+const ARRIVES_LATER: &str = "all stages expect the same number of bytes: a stage is complete when its own bytes and the arrival for another one are \
+                             there, which is later";
+const IN_ORDER: &str = "the first stage is filled again after the multiplications of the last one, and those of one thread are complete in order";
+const BOTH_BARRIERS: &str = "the same threads use both barriers in turn";
+const IMPLIED_TAKEN: &str = "these scores are multiplied after the correction of the tile before, which has read its factors";
+const IMPLIED_ADDED: &str = "the factors follow scores whose commit covers the values of the tile before";
+const DEPENDENT: &str = "the product reads the registers, which orders it after the load, and the store to the same columns is executed after that";
+
 pub(super) static SURVIVORS: &[Survivor] = &[
     missed("gemm", 31, "`fence_mbarrier_init` removed", INIT_UNSEEN),
     equivalent("gemm", 51, "`shared.empty[stage]` of the next stage", LATER),
