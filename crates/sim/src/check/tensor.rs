@@ -24,7 +24,7 @@ use crate::isa::op::TensorOp;
 use crate::machine::at;
 use crate::memory::TENSOR_COLUMNS;
 use crate::observe::{Issue, TensorAction, TensorEvent};
-use std::cell::Cell as Memo;
+use std::cell::{Cell as Memo, RefCell};
 
 /// Groups of 16 lanes.
 const HALVES: u32 = 8;
@@ -59,6 +59,9 @@ pub(crate) struct TensorUse {
     loads: TensorLoads,
 }
 
+/// A column, and the number of the warp modulo 4 that may access its lanes.
+type Place = (u32, u32);
+
 /// What a thread or an agent is about to do.
 struct Access<'a> {
     context: &'a Context,
@@ -67,6 +70,8 @@ struct Access<'a> {
     mark: Mark,
     /// The last earlier access that was compared, and whether it happens before: those of many columns are the same.
     known: Memo<Option<(Mark, bool)>>,
+    /// The earlier instructions of the last findings, which have this place: the two halves of a warp's lanes count once.
+    last: RefCell<(Place, Vec<u32>)>,
 }
 
 impl Access<'_> {
@@ -99,12 +104,28 @@ impl Access<'_> {
         known
     }
 
+    /// Whether the other half of the lanes has the same finding.
+    fn is_repeated(&self, place: Place, there: u32) -> bool {
+        let mut last = self.last.borrow_mut();
+        if last.0 != place {
+            *last = (place, Vec::new());
+        }
+        let repeated = last.1.contains(&there);
+        if !repeated {
+            last.1.push(there);
+        }
+        repeated
+    }
+
     fn op(&self, pc: u32) -> &Op {
         self.context.program.op(pc)
     }
 
-    fn add(&self, raw_findings: &mut RawFindings, column: u32, earlier: &Mark) {
-        let (here, there) = (self.mark.pc, earlier.pc);
+    fn add(&self, raw_findings: &mut RawFindings, place: Place, earlier: &Mark) {
+        let (here, there, column) = (self.mark.pc, earlier.pc, place.0);
+        if self.is_repeated(place, there) {
+            return;
+        }
         let agent = matches!(self.op(there), Op::Tensor(TensorOp::Multiply | TensorOp::Copy));
         let name = |pc: u32| match self.op(pc) {
             Op::Tensor(TensorOp::Multiply) => "tcgen05.mma",
@@ -154,7 +175,11 @@ impl Access<'_> {
     }
 
     /// Nothing was written to a column that is read.
-    fn empty(&self, raw_findings: &mut RawFindings, column: u32) {
+    fn empty(&self, raw_findings: &mut RawFindings, place: Place) {
+        let column = place.0;
+        if self.is_repeated(place, self.mark.pc) {
+            return;
+        }
         let (pc, thread) = (self.mark.pc, Some((self.block, u32::from(self.mark.who.0))));
         raw_findings.add((Class::TensorMemory, pc, pc, 1), Severity::Error, || Raw {
             class: Class::TensorMemory,
@@ -212,21 +237,21 @@ impl TensorUse {
     }
 
     /// The cells of columns in groups of 16 lanes, one bit each.
-    fn each(&mut self, (first, count): (u32, u32), halves: u8, mut f: impl FnMut(u32, &mut Cell)) {
+    fn each(&mut self, (first, count): (u32, u32), halves: u8, mut f: impl FnMut(Place, &mut Cell)) {
         for column in first..first.saturating_add(count).min(TENSOR_COLUMNS) {
             for lanes in (0..HALVES).filter(|lanes| halves >> lanes & 1 != 0) {
                 if let Some(cell) = self.cells.get_mut(at(column * HALVES + lanes)) {
-                    f(column, cell);
+                    f((column, lanes / 2), cell);
                 }
             }
         }
     }
 
     fn read(&mut self, raw: &mut RawFindings, access: &Access<'_>, columns: (u32, u32), halves: u8) {
-        self.each(columns, halves, |column, cell| {
+        self.each(columns, halves, |place, cell| {
             match &cell.write {
-                None => access.empty(raw, column),
-                Some(write) if !access.follows(write) => access.add(raw, column, write),
+                None => access.empty(raw, place),
+                Some(write) if !access.follows(write) => access.add(raw, place, write),
                 Some(_) => {}
             }
             let same =
@@ -237,13 +262,13 @@ impl TensorUse {
     }
 
     fn write(&mut self, raw: &mut RawFindings, access: &Access<'_>, columns: (u32, u32), halves: u8) {
-        self.each(columns, halves, |column, cell| {
+        self.each(columns, halves, |place, cell| {
             let own = |mark: &Mark| mark.actor == access.block && mark.who.warp() == access.mark.who.warp();
             for mark in cell.write.iter().chain(&cell.reads) {
                 // A warp's own loads and stores before a store are executed in order.
                 let ordered = access.mark.actor == access.block && own(mark);
                 if !ordered && !access.follows(mark) {
-                    access.add(raw, column, mark);
+                    access.add(raw, place, mark);
                 }
             }
             *cell = Cell { write: Some(access.mark), reads: Vec::new() };
@@ -270,12 +295,13 @@ impl TensorUse {
             block,
             mark: Mark { actor, who, time, pc, waited },
             known: Memo::new(None),
+            last: RefCell::default(),
         };
         match action {
             TensorAction::Allocated(columns) => self.each(columns, ALL, |_, cell| *cell = Cell::default()),
-            TensorAction::Freed(columns) => self.each(columns, ALL, |column, cell| {
+            TensorAction::Freed(columns) => self.each(columns, ALL, |place, cell| {
                 for mark in cell.write.iter().chain(&cell.reads).filter(|mark| !access.follows(mark)) {
-                    access.add(raw, column, mark);
+                    access.add(raw, place, mark);
                 }
                 *cell = Cell::default();
             }),

@@ -1,8 +1,9 @@
 //! Registers of `tcgen05.ld` that may not have arrived.
 //!
-//! An instruction that reads such a register waits for it: the PTX manual ("Register dependency, same thread", in the memory model
-//! of `tcgen05`) orders true dependencies through registers, and NVIDIA's and Triton's code relies on it. Nothing else is
-//! ordered: an instruction that overwrites such a register before `tcgen05.wait::ld` may be overtaken by the load. This is reported.
+//! An instruction that reads such a register waits for it: the PTX manual (memory model of `tcgen05`, canonical patterns) orders true
+//! dependencies through registers (quoted in NVIDIA/cutlass, issue 2525, and vllm-project/flash-attention, pull request 182), and
+//! the code of CUTLASS and Triton relies on it. Nothing else is ordered: an instruction that overwrites such a register before
+//! `tcgen05.wait::ld` may be overtaken by the load. This is reported.
 
 use super::context::Context;
 use super::raw::{Raw, RawFindings, Spot};

@@ -125,15 +125,14 @@ impl TensorMap {
             ));
         }
         if self.data_type.is_padded() {
-            let what = match () {
-                () if store => Some("a copy of 4-bit or 6-bit elements with gaps to global memory"),
-                () if self.interleave != Interleave::None => {
-                    Some("a tensor map of 4-bit or 6-bit elements with gaps and interleave")
-                }
-                () if coordinates[0] % 128 != 0 => {
-                    Some("coordinate 0 that is not a multiple of 128, of 4-bit or 6-bit elements with gaps")
-                }
-                () => None,
+            let what = if store {
+                Some("a copy of 4-bit or 6-bit elements with gaps to global memory")
+            } else if self.interleave != Interleave::None {
+                Some("a tensor map of 4-bit or 6-bit elements with gaps and interleave")
+            } else if coordinates[0] % 128 != 0 {
+                Some("coordinate 0 that is not a multiple of 128, of 4-bit or 6-bit elements with gaps")
+            } else {
+                None
             };
             if let Some(what) = what {
                 return Err(PlanError::Unsupported(what));
