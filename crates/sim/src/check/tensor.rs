@@ -29,6 +29,8 @@ const WARPS: u32 = 4;
 struct Mark {
     /// The block, or the agent that acts for a thread.
     actor: u32,
+    /// The block of the thread.
+    block: u32,
     who: Who,
     time: u32,
     pc: u32,
@@ -44,11 +46,16 @@ struct Cell {
     reads: Vec<Mark>,
 }
 
-/// The tensor memory of a block.
+/// The tensor memory of a block, which the blocks of a pair share.
 #[derive(Debug)]
-pub(crate) struct TensorUse {
+pub(crate) struct TensorCells {
     /// By column, then by the warp that may access them.
     cells: Vec<Cell>,
+}
+
+/// What the warps of a block do with tensor memory.
+#[derive(Debug)]
+pub(crate) struct TensorUse {
     /// By warp: loads whose registers have not arrived.
     loads: BTreeMap<u32, Vec<u32>>,
 }
@@ -57,18 +64,17 @@ pub(crate) struct TensorUse {
 struct Access<'a> {
     context: &'a Context,
     order: &'a Order,
-    block: u32,
     mark: Mark,
 }
 
 impl Access<'_> {
     /// Whether an earlier access is complete and happens before this one.
     fn follows(&self, earlier: &Mark) -> bool {
-        if earlier.actor == self.mark.actor && earlier.actor != self.block {
+        if earlier.actor == self.mark.actor && earlier.actor != self.mark.block {
             // An agent works in order.
             return true;
         }
-        let own = earlier.actor == self.block && earlier.who.warp() == self.mark.who.warp();
+        let own = earlier.actor == self.mark.block && earlier.who.warp() == self.mark.who.warp();
         let known = self.order.before_any(earlier.actor, earlier.who, earlier.time, self.mark.who);
         if own { earlier.waited } else { earlier.waited && known }
     }
@@ -108,7 +114,7 @@ impl Access<'_> {
                  tcgen05.fence::after_thread_sync"
             )
         };
-        let thread = Some((self.block, u32::from(self.mark.who.0)));
+        let thread = Some((self.mark.block, u32::from(self.mark.who.0)));
         raw_findings.add((Class::TensorMemory, here, there, 0), Severity::Error, || Raw {
             class: Class::TensorMemory,
             severity: Severity::Error,
@@ -118,7 +124,7 @@ impl Access<'_> {
                 Spot {
                     label: if agent { "in flight since here" } else { "used before here" }.to_owned(),
                     pc: there,
-                    thread: Some((self.block, u32::from(earlier.who.0))),
+                    thread: Some((earlier.block, u32::from(earlier.who.0))),
                 },
             ],
             notes: vec![format!("column {column}")],
@@ -129,7 +135,7 @@ impl Access<'_> {
 
     /// Nothing was written to a column that is read.
     fn empty(&self, raw_findings: &mut RawFindings, column: u32) {
-        let (pc, thread) = (self.mark.pc, Some((self.block, u32::from(self.mark.who.0))));
+        let (pc, thread) = (self.mark.pc, Some((self.mark.block, u32::from(self.mark.who.0))));
         raw_findings.add((Class::TensorMemory, pc, pc, 1), Severity::Error, || Raw {
             class: Class::TensorMemory,
             severity: Severity::Error,
@@ -142,14 +148,87 @@ impl Access<'_> {
     }
 }
 
+impl TensorCells {
+    /// Of a kernel that uses tensor memory; otherwise empty.
+    pub(crate) fn of(context: &Context) -> TensorCells {
+        let used = TensorUse::of(context).is_some();
+        TensorCells { cells: vec![Cell::default(); if used { at(TENSOR_COLUMNS * WARPS) } else { 0 }] }
+    }
+
+    /// A warp waits for its loads or stores.
+    fn waited(&mut self, block: u32, now: u32, warp: u32, stores: bool, context: &Context) {
+        let mine = |mark: &Mark| {
+            let kind = matches!(context.program.op(mark.pc), Op::Tensor(TensorOp::Store)) == stores;
+            kind && mark.actor == block && mark.who.warp() == at(warp) && !mark.waited
+        };
+        for cell in &mut self.cells {
+            for mark in cell.write.iter_mut().chain(&mut cell.reads).filter(|mark| mine(mark)) {
+                mark.waited = true;
+                mark.time = now;
+            }
+        }
+    }
+
+    /// The cells of columns, in the lanes of a warp or in all.
+    fn each(&mut self, (first, count): (u32, u32), warp: Option<u32>, mut f: impl FnMut(u32, &mut Cell)) {
+        for column in first..first.saturating_add(count).min(TENSOR_COLUMNS) {
+            for lanes in (0..WARPS).filter(|lanes| warp.is_none_or(|warp| warp % WARPS == *lanes)) {
+                if let Some(cell) = self.cells.get_mut(at(column * WARPS + lanes)) {
+                    f(column, cell);
+                }
+            }
+        }
+    }
+
+    fn read(&mut self, raw: &mut RawFindings, access: &Access<'_>, columns: (u32, u32), warp: Option<u32>) {
+        self.each(columns, warp, |column, cell| {
+            match &cell.write {
+                None => access.empty(raw, column),
+                Some(write) if !access.follows(write) => access.add(raw, column, write),
+                Some(_) => {}
+            }
+            let same =
+                |mark: &Mark| (mark.actor, mark.who.warp()) == (access.mark.actor, access.mark.who.warp());
+            cell.reads.retain(|mark| !same(mark));
+            cell.reads.push(access.mark);
+        });
+    }
+
+    /// An agent reads and writes columns in all lanes.
+    fn issued(
+        &mut self,
+        raw: &mut RawFindings,
+        access: &Access<'_>,
+        reads: &[(u32, u32)],
+        writes: (u32, u32),
+    ) {
+        for columns in reads {
+            self.read(raw, access, *columns, None);
+        }
+        self.write(raw, access, writes, None);
+    }
+
+    fn write(&mut self, raw: &mut RawFindings, access: &Access<'_>, columns: (u32, u32), warp: Option<u32>) {
+        self.each(columns, warp, |column, cell| {
+            let own =
+                |mark: &Mark| mark.actor == access.mark.block && mark.who.warp() == access.mark.who.warp();
+            for mark in cell.write.iter().chain(&cell.reads) {
+                // A warp's own loads and stores before a store are executed in order.
+                let ordered = access.mark.actor == access.mark.block && own(mark);
+                if !ordered && !access.follows(mark) {
+                    access.add(raw, column, mark);
+                }
+            }
+            *cell = Cell { write: Some(access.mark), reads: Vec::new() };
+        });
+    }
+}
+
 impl TensorUse {
     /// `None` if the program does not use tensor memory.
     pub(crate) fn of(context: &Context) -> Option<TensorUse> {
         let any = context.program.metas.iter().any(|meta| matches!(meta.op, Op::Tensor(_)));
-        any.then(|| TensorUse {
-            cells: vec![Cell::default(); at(TENSOR_COLUMNS * WARPS)],
-            loads: BTreeMap::new(),
-        })
+        any.then(|| TensorUse { loads: BTreeMap::new() })
     }
 
     /// Whether the next instruction of a warp cannot use registers that a load has not written yet.
@@ -193,68 +272,13 @@ impl TensorUse {
         loads.retain(|one| *one != load);
     }
 
-    /// A warp waits for its loads or stores.
-    fn waited(&mut self, block: u32, now: u32, warp: u32, stores: bool, context: &Context) {
-        if !stores {
-            self.loads.remove(&warp);
-        }
-        let mine = |mark: &Mark| {
-            let kind = matches!(context.program.op(mark.pc), Op::Tensor(TensorOp::Store)) == stores;
-            kind && mark.actor == block && mark.who.warp() == at(warp) && !mark.waited
-        };
-        for cell in &mut self.cells {
-            for mark in cell.write.iter_mut().chain(&mut cell.reads).filter(|mark| mine(mark)) {
-                mark.waited = true;
-                mark.time = now;
-            }
-        }
-    }
-
-    /// The cells of columns, in the lanes of a warp or in all.
-    fn each(&mut self, (first, count): (u32, u32), warp: Option<u32>, mut f: impl FnMut(u32, &mut Cell)) {
-        for column in first..first.saturating_add(count).min(TENSOR_COLUMNS) {
-            for lanes in (0..WARPS).filter(|lanes| warp.is_none_or(|warp| warp % WARPS == *lanes)) {
-                if let Some(cell) = self.cells.get_mut(at(column * WARPS + lanes)) {
-                    f(column, cell);
-                }
-            }
-        }
-    }
-
-    fn read(&mut self, raw: &mut RawFindings, access: &Access<'_>, columns: (u32, u32), warp: Option<u32>) {
-        self.each(columns, warp, |column, cell| {
-            match &cell.write {
-                None => access.empty(raw, column),
-                Some(write) if !access.follows(write) => access.add(raw, column, write),
-                Some(_) => {}
-            }
-            let same =
-                |mark: &Mark| (mark.actor, mark.who.warp()) == (access.mark.actor, access.mark.who.warp());
-            cell.reads.retain(|mark| !same(mark));
-            cell.reads.push(access.mark);
-        });
-    }
-
-    fn write(&mut self, raw: &mut RawFindings, access: &Access<'_>, columns: (u32, u32), warp: Option<u32>) {
-        self.each(columns, warp, |column, cell| {
-            let own = |mark: &Mark| mark.actor == access.block && mark.who.warp() == access.mark.who.warp();
-            for mark in cell.write.iter().chain(&cell.reads) {
-                // A warp's own loads and stores before a store are executed in order.
-                let ordered = access.mark.actor == access.block && own(mark);
-                if !ordered && !access.follows(mark) {
-                    access.add(raw, column, mark);
-                }
-            }
-            *cell = Cell { write: Some(access.mark), reads: Vec::new() };
-        });
-    }
-
-    /// Something happens to tensor memory. `agent` is what acts for a thread that issues a copy or a multiplication, and its time.
+    /// Something happens to tensor memory. `agent` is what acts for a thread that issues a copy or a multiplication, and its time;
+    /// `all` is the tensor memory of each block of the cluster.
     pub(crate) fn event(
         &mut self,
         context: &Context,
         order: &Order,
-        block: u32,
+        (block, rank, all): (u32, u32, &mut [TensorCells]),
         raw: &mut RawFindings,
         event: &TensorEvent<'_>,
         agent: Option<(u32, u32)>,
@@ -263,10 +287,16 @@ impl TensorUse {
         let who = Who::new(warp, at(lane));
         let (actor, time) = agent.unwrap_or((block, order.now()));
         let waited = agent.is_some();
-        let access = Access { context, order, block, mark: Mark { actor, who, time, pc, waited } };
+        let access = Access { context, order, mark: Mark { actor, block, who, time, pc, waited } };
+        if let TensorAction::Issued { reads, writes, peer: Some(peer), .. } = action
+            && let Some(cells) = all.get_mut(at(peer))
+        {
+            cells.issued(raw, &access, reads, writes);
+        }
+        let Some(cells) = all.get_mut(at(rank)) else { return };
         match action {
-            TensorAction::Allocated(columns) => self.each(columns, None, |_, cell| *cell = Cell::default()),
-            TensorAction::Freed(columns) => self.each(columns, None, |column, cell| {
+            TensorAction::Allocated(columns) => cells.each(columns, None, |_, cell| *cell = Cell::default()),
+            TensorAction::Freed(columns) => cells.each(columns, None, |column, cell| {
                 for mark in cell.write.iter().chain(&cell.reads).filter(|mark| !access.follows(mark)) {
                     access.add(raw, column, mark);
                 }
@@ -274,22 +304,22 @@ impl TensorUse {
             }),
             TensorAction::Loaded(columns) => {
                 for columns in columns {
-                    self.read(raw, &access, columns, Some(warp));
+                    cells.read(raw, &access, columns, Some(warp));
                 }
                 self.loads.entry(warp).or_default().push(pc);
             }
             TensorAction::Stored(columns) => {
                 for columns in columns {
-                    self.write(raw, &access, columns, Some(warp));
+                    cells.write(raw, &access, columns, Some(warp));
                 }
             }
-            TensorAction::Issued { reads, writes, .. } => {
-                for columns in reads {
-                    self.read(raw, &access, *columns, None);
+            TensorAction::Issued { reads, writes, .. } => cells.issued(raw, &access, reads, writes),
+            TensorAction::Waited { stores } => {
+                if !stores {
+                    self.loads.remove(&warp);
                 }
-                self.write(raw, &access, writes, None);
+                cells.waited(block, time, warp, stores, context);
             }
-            TensorAction::Waited { stores } => self.waited(block, time, warp, stores, context),
             TensorAction::Left((first, columns)) => {
                 raw.add((Class::TensorMemory, pc, pc, 3), Severity::Error, || Raw {
                     class: Class::TensorMemory,
@@ -305,7 +335,10 @@ impl TensorUse {
                     count: 1,
                 });
             }
-            TensorAction::Committed | TensorAction::Completed | TensorAction::Arrived { .. } => {}
+            TensorAction::Committed
+            | TensorAction::Completed
+            | TensorAction::ReadByPeer { .. }
+            | TensorAction::Arrived { .. } => {}
         }
     }
 }

@@ -90,6 +90,7 @@ const SPECIFIC_FORMS: &[(&str, &[&str])] = &[
     ("ldmatrix", &["m16n16"]),
     ("stmatrix", &["m16n8"]),
     ("redux", &["f32"]),
+    ("clusterlaunchcontrol", &["multicast::cluster::all"]),
 ];
 
 /// Spellings that later architectures do not have, from the second number on.
