@@ -1,6 +1,6 @@
 // The second block does not wait for the multiplication of the pair, and ends.
 //@arch: 100a
-//@launch: kernel=product grid=2 block=128 arg=a:in:f16[256x16]=randn(seed=0) arg=b:in:f16[32x16]=randn(seed=1) arg=d:out:f32[256x32]
+//@launch: kernel=product grid=2 block=128 arg=a:in:f16[256x16]=randn(seed=0) arg=b:in:f16[32x16]=randn(seed=1) arg=d:out:f32[128x32]
 #include "blackwell.cuh"
 
 extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(128)
@@ -15,7 +15,7 @@ extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(128)
         FENCE_INIT();
     }
     if (warp == 0)
-        PAIR_ALLOC(&base, 32);
+        PAIR_ALLOC(&base, 32); //~ tensor-memory
     for (unsigned i = threadIdx.x; i < 128 * 16; i += 128)
         tile_a[place(128, i / 16, i % 16)] = a[rank * 128 * 16 + i];
     for (unsigned i = threadIdx.x; i < 16 * 16; i += 128)
@@ -26,13 +26,15 @@ extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(128)
     CLUSTER_WAIT();
     FENCE_AFTER();
     unsigned memory = base, own = memory + (warp * 32 << 16);
-    if (rank == 1)
-        return;
-    if (threadIdx.x == 0) {
+    if (rank == 0 && threadIdx.x == 0) {
         PAIR_MULTIPLY(memory, descriptor(tile_a, 128), descriptor(tile_b, 16), format(256, 32), 0); //~ bounds
         PAIR_COMMIT(&done, 1);
     }
     __syncwarp();
+    CLUSTER_ARRIVE();
+    CLUSTER_WAIT();
+    if (rank == 1)
+        return;
     WAIT(&done, 0);
     FENCE_AFTER();
     float row[32];

@@ -26,16 +26,17 @@ extern "C" __global__ void __cluster_dims__(2) __launch_bounds__(128)
     CLUSTER_WAIT();
     FENCE_AFTER();
     unsigned memory = base, own = memory + (warp * 32 << 16);
-    if (rank == 0) {
-        if (threadIdx.x == 0) {
-            PAIR_MULTIPLY(memory, descriptor(tile_a, 128), descriptor(tile_b, 16), format(256, 32), 0); //~ async-multiply
-            PAIR_COMMIT(&done, 1);
-        }
-        __syncwarp();
-        WAIT(&done, 0);
-    } else {
-        tile_a[threadIdx.x] = 0; //~ async-multiply
+    if (rank == 0 && threadIdx.x == 0) {
+        PAIR_MULTIPLY(memory, descriptor(tile_a, 128), descriptor(tile_b, 16), format(256, 32), 0); //~ async-multiply
+        PAIR_COMMIT(&done, 1);
     }
+    __syncwarp();
+    CLUSTER_ARRIVE();
+    CLUSTER_WAIT();
+    if (rank == 0)
+        WAIT(&done, 0);
+    else
+        tile_a[threadIdx.x] = 0; //~ async-multiply
     FENCE_BEFORE();
     CLUSTER_ARRIVE();
     CLUSTER_WAIT();

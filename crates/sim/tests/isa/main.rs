@@ -31,6 +31,7 @@ mod stack;
 mod surface;
 mod sync;
 mod tcgen05;
+mod tcgen05_forms;
 mod tcgen05_mma;
 mod tcgen05_pair;
 mod tensor;
