@@ -29,7 +29,9 @@ impl TensorLoads {
         let registers = context.program.metas[at(pc)].writes.to_vec();
         let pending = self.warps.entry(warp).or_default();
         // Loads of a warp are executed in order: the last one has its registers.
-        pending.values_mut().for_each(|old| old.retain(|register| !registers.contains(register)));
+        for old in pending.values_mut() {
+            old.retain(|register| !registers.contains(register));
+        }
         pending.insert(pc, registers);
     }
 
