@@ -195,6 +195,13 @@ pub(super) enum Named {
     },
 }
 
+impl Named {
+    /// Whether A and B have scales.
+    pub(super) fn is_scaled(self) -> bool {
+        matches!(self, Named::Mxf8f6f4 | Named::Mxf4 { .. })
+    }
+}
+
 fn small(code: u32) -> Result<Element, Wrong> {
     Ok(match code {
         0 => Element::E4m3,
@@ -211,7 +218,7 @@ impl Format {
     pub(super) fn of(named: Named, form: Form, code: u32) -> Result<Format, Wrong> {
         let field = |low: u32, bits: u32| code >> low & ((1 << bits) - 1);
         let (d, a, b) = (field(4, 2), field(7, 3), field(10, 3));
-        let scaled = matches!(named, Named::Mxf8f6f4 | Named::Mxf4 { .. });
+        let scaled = named.is_scaled();
         if field(2, 1) != 0 {
             return wrong("the instruction descriptor has a sparse A, and the instruction a dense one");
         }
