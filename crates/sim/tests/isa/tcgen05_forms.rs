@@ -1,10 +1,10 @@
 //! Less frequent forms of `tcgen05`: `.ws`, copies of four rows and copies that widen elements, A with elements of less than a byte
 //! in tensor memory, MN-major tf32.
 #![expect(
-    clippy::unwrap_used,
     clippy::as_conversions,
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
+    clippy::float_cmp,
     reason = "small numbers chosen by the test"
 )]
 
@@ -191,7 +191,7 @@ fn words_by_column() {
         }
         let describe = |start: usize, rows: usize| {
             let (leading, stride, mode) = if coarse { (1024, 512, 1u64) } else { (rows / 4 * 128, 128, 0) };
-            (start / 16) as u64 | (leading as u64 / 16) << 16 | stride / 16 << 32 | 1 << 46 | mode << 61
+            (start / 16) as u64 | (leading as u64 / 16) << 16 | (stride / 16) << 32 | 1 << 46 | mode << 61
         };
         let fields = idesc(1 << 4 | 2 << 7 | 2 << 10 | 1 << 15 | 1 << 16, m, n);
         let mma = "tcgen05.mma.cta_group::1.kind::tf32 [%mem], %da, %db, %r0, %go;";

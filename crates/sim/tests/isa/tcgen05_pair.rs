@@ -5,6 +5,8 @@
     clippy::as_conversions,
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
+    clippy::float_cmp,
+    clippy::cast_possible_wrap,
     reason = "small numbers chosen by the test"
 )]
 

@@ -195,6 +195,13 @@ pub(super) enum Named {
     },
 }
 
+impl Named {
+    /// Whether A and B have scales.
+    pub(super) fn is_scaled(self) -> bool {
+        matches!(self, Named::Mxf8f6f4 | Named::Mxf4 { .. })
+    }
+}
+
 fn small(code: u32) -> Result<Element, Wrong> {
     Ok(match code {
         0 => Element::E4m3,
@@ -211,8 +218,13 @@ impl Format {
     pub(super) fn of(named: Named, form: Form, code: u32) -> Result<Format, Wrong> {
         let field = |low: u32, bits: u32| code >> low & ((1 << bits) - 1);
         let (d, a, b) = (field(4, 2), field(7, 3), field(10, 3));
-        let scaled = matches!(named, Named::Mxf8f6f4 | Named::Mxf4 { .. });
-        let reserved = code & if scaled { 0x8000_004b } else { 0xe080_0043 };
+        let scaled = named.is_scaled();
+        let reserved = code
+            & match form {
+                _ if scaled => 0x8000_004b,
+                Form::Stationary => 0x2080_0043,
+                Form::Block | Form::Pair => 0xe080_0043,
+            };
         if reserved != 0 {
             return wrong(format!(
                 "an instruction descriptor {code:#010x} has bits {reserved:#x} that must be zero"

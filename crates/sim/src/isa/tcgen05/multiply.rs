@@ -265,7 +265,6 @@ struct Operands {
     tensor: bool,
     /// Lanes may be disabled.
     disables: bool,
-    scaled: bool,
     /// Columns of B may be zero.
     masks: bool,
 }
@@ -276,7 +275,7 @@ fn operands(spec: &Spec<'_>, named: Named) -> Result<(Operands, Vec<Slot>), Refu
     }
     let tensor = matches!(spec.operands.get(1), Some(Shape::Address | Shape::Image(_)));
     let disables = matches!(spec.operands.get(4), Some(Shape::Vector(_)));
-    let scaled = matches!(named, Named::Mxf8f6f4 | Named::Mxf4 { .. });
+    let scaled = named.is_scaled();
     let a = if tensor { Slot::Address } else { Slot::Src(Type::B64) };
     let mut slots = vec![Slot::Address, a, Slot::Src(Type::B64), Slot::Src(Type::B32)];
     let blocks = blocks(spec);
@@ -295,7 +294,7 @@ fn operands(spec: &Spec<'_>, named: Named) -> Result<(Operands, Vec<Slot>), Refu
         slots.push(Slot::Static);
     }
     let form = if blocks == Blocks::Pair { Form::Pair } else { Form::Block };
-    Ok((Operands { named, form, blocks, tensor, disables, scaled, masks: false }, slots))
+    Ok((Operands { named, form, blocks, tensor, disables, masks: false }, slots))
 }
 
 impl Operands {
@@ -370,7 +369,7 @@ impl Operands {
             return Err(invalid(w, "a K-major operand with the swizzle in units of 32 bytes".to_owned()));
         }
         check_pieces(w, "B", pieces(&multiply.b, format.widths.1, format.transposed.1, n).into_iter())?;
-        if self.scaled {
+        if self.named.is_scaled() {
             let place = 1 + usize::from(self.tensor);
             let of = |w: &mut Warp<'_, '_>, what: &str, place: usize, rows: u32, byte: u32| {
                 let (lane, column) = address(w, place);
@@ -435,7 +434,6 @@ pub(super) fn stationary(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         blocks: Blocks::Own,
         tensor,
         disables: false,
-        scaled: false,
         masks,
     };
     Ok(operands.bound(slots))
