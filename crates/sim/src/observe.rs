@@ -211,6 +211,13 @@ pub enum TensorAction<'a> {
         writes: (u32, u32),
         /// The groups of 16 lanes that it reads and writes, one bit each.
         halves: u8,
+        /// The other block of the pair, if it does the same there.
+        peer: Option<u32>,
+    },
+    /// A thread of the other block of the pair issues a copy or a multiplication that reads the shared memory of this one.
+    ReadByPeer {
+        /// The addresses of the 16-byte pieces.
+        pieces: &'a [u32],
     },
     /// The oldest copy or multiplication of the thread is complete.
     Completed,

@@ -66,3 +66,19 @@ __device__ inline unsigned long long descriptor(const void *tile, unsigned rows)
     unsigned long long start = SHARED(tile) >> 4 & 0x3fff;
     return start | (unsigned long long)rows << 16 | 128ull >> 4 << 32 | 1ull << 46;
 }
+
+// The same for a pair of blocks, whose ranks in the cluster differ in the last bit.
+#define PAIR_ALLOC(to, columns) \
+    asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(SHARED(to)), "n"(columns) : "memory")
+#define PAIR_FREE(address, columns) \
+    asm volatile("tcgen05.dealloc.cta_group::2.sync.aligned.b32 %0, %1;" ::"r"(address), "n"(columns) : "memory")
+#define PAIR_RELINQUISH() asm volatile("tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;" ::: "memory")
+#define PAIR_MULTIPLY(d, a, b, format, accumulate)                                                                  \
+    asm volatile("{\n.reg .pred add;\nsetp.ne.u32 add, %4, 0;\ntcgen05.mma.cta_group::2.kind::f16 [%0], %1, %2, %3, add;\n}" \
+                 ::"r"(d), "l"(a), "l"(b), "r"(format), "r"((unsigned)(accumulate)) : "memory")
+// Arrives at the barrier at this address in the blocks of the mask.
+#define PAIR_COMMIT(barrier, mask)                                                                                           \
+    asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;" ::"r" \
+                 (SHARED(barrier)), "h"((unsigned short)(mask)) : "memory")
+#define CLUSTER_ARRIVE() asm volatile("barrier.cluster.arrive.aligned;" ::: "memory")
+#define CLUSTER_WAIT() asm volatile("barrier.cluster.wait.aligned;" ::: "memory")

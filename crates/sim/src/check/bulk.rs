@@ -217,21 +217,13 @@ impl Cluster {
         let thread = event.warp * 32 + event.lane;
         let agent = self.agents.number(rank, Key::Tensor(thread));
         let stamp = stamp(order, Who::new(event.warp, at(event.lane)), event.pc, None);
-        if let (Some(window), TensorAction::Issued { pieces, .. }) =
-            (self.windows.get_mut(at(rank)), event.action)
-        {
-            for piece in pieces {
-                let bytes = (*piece, 16);
-                window.bulk(
-                    context,
-                    order,
-                    raw_findings,
-                    copies,
-                    (block, agent),
-                    stamp,
-                    bytes,
-                    AccessKind::Read,
-                );
+        if let TensorAction::Issued { pieces, peer, .. } = event.action {
+            for owner in [Some(rank), peer].into_iter().flatten() {
+                let Some(window) = self.windows.get_mut(at(owner)) else { continue };
+                for piece in pieces {
+                    let (place, bytes) = ((block, agent), (*piece, 16));
+                    window.bulk(context, order, raw_findings, copies, place, stamp, bytes, AccessKind::Read);
+                }
             }
         }
         let time = order.advance();

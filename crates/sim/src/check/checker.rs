@@ -695,6 +695,12 @@ impl Observer for Checker {
         let findings = raw_findings.races();
         let mut agent = None;
         match event.action {
+            TensorAction::ReadByPeer { pieces } => {
+                if let Some(proxy) = &race.proxy {
+                    proxy.read(context, *block, findings, event.pc, (pieces, 16));
+                }
+                return;
+            }
             TensorAction::Issued { pieces, .. } => {
                 if let Some(proxy) = &race.proxy {
                     proxy.read(context, *block, findings, event.pc, (pieces, 16));
@@ -717,7 +723,9 @@ impl Observer for Checker {
             _ => {}
         }
         if let Some(tensor) = &mut race.tensor {
-            tensor.event(context, order, *block, findings, event, agent);
+            race.shared.with(|cluster| {
+                tensor.event(context, order, (*block, *rank, &mut cluster.tensor), findings, event, agent);
+            });
         }
     }
 

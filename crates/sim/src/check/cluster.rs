@@ -14,6 +14,7 @@ use super::clock::{Clock, Fences, Order, Who};
 use super::context::Context;
 use super::race::SharedRace;
 use super::raw::{Raw, RawFindings, Reach, Spot};
+use super::tensor::TensorCells;
 use super::{Class, Severity};
 use crate::machine::{Access, at, lanes_of};
 use std::collections::BTreeMap;
@@ -27,6 +28,8 @@ pub(crate) struct Cluster {
     /// What the threads released that arrived at the cluster's barrier in this phase, and in the phase before.
     arriving: Clock,
     complete: Clock,
+    /// The tensor memory of each block, by rank.
+    pub tensor: Vec<TensorCells>,
     /// The agents that make bulk copies.
     pub(super) agents: Agents,
     /// By rank: the last access of each thread of other blocks, as time and instruction.
@@ -40,6 +43,7 @@ impl Cluster {
         let window = || SharedRace::new(context.shared, context.shares_memory());
         Cluster {
             windows: (0..size).map(|_| window()).collect(),
+            tensor: (0..size).map(|_| TensorCells::of(context)).collect(),
             arriving: Clock::default(),
             complete: Clock::default(),
             agents: Agents::default(),

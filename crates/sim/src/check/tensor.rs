@@ -36,6 +36,8 @@ const ALL: u8 = 0xff;
 struct Mark {
     /// The block, or the agent that acts for a thread.
     actor: u32,
+    /// The block of the thread.
+    block: u32,
     who: Who,
     time: u32,
     pc: u32,
@@ -51,11 +53,16 @@ struct Cell {
     reads: Vec<Mark>,
 }
 
-/// The tensor memory of a block.
+/// The tensor memory of a block, which the blocks of a pair share.
 #[derive(Debug)]
-pub(crate) struct TensorUse {
+pub(crate) struct TensorCells {
     /// By column, then by lanes.
     cells: Vec<Cell>,
+}
+
+/// What the warps of a block do with tensor memory.
+#[derive(Debug)]
+pub(crate) struct TensorUse {
     loads: TensorLoads,
 }
 
@@ -66,7 +73,6 @@ type Place = (u32, u32);
 struct Access<'a> {
     context: &'a Context,
     order: &'a Order,
-    block: u32,
     mark: Mark,
     /// The last earlier access that was compared, and whether it happens before: those of many columns are the same.
     known: Memo<Option<(Mark, bool)>>,
@@ -77,11 +83,11 @@ struct Access<'a> {
 impl Access<'_> {
     /// Whether an earlier access is complete and happens before this one.
     fn follows(&self, earlier: &Mark) -> bool {
-        if earlier.actor == self.mark.actor && earlier.actor != self.block {
+        if earlier.actor == self.mark.actor && earlier.actor != self.mark.block {
             // An agent works in order.
             return true;
         }
-        let own = earlier.actor == self.block && earlier.who.warp() == self.mark.who.warp();
+        let own = earlier.actor == self.mark.block && earlier.who.warp() == self.mark.who.warp();
         earlier.waited && (own || self.is_after(earlier))
     }
 
@@ -95,7 +101,7 @@ impl Access<'_> {
         // A warp acts with all of its lanes, a thread that issues a copy or a multiplication alone.
         let lanes = |mark: &Mark| {
             let (warp, lane) = (u32::from(mark.who.0) / 32, mark.who.lane());
-            let lanes = if mark.actor == self.block { 0..32 } else { lane..lane + 1 };
+            let lanes = if mark.actor == mark.block { 0..32 } else { lane..lane + 1 };
             lanes.map(move |lane| Who::new(warp, lane))
         };
         let known = lanes(&self.mark)
@@ -155,7 +161,7 @@ impl Access<'_> {
                  tcgen05.fence::after_thread_sync"
             )
         };
-        let thread = Some((self.block, u32::from(self.mark.who.0)));
+        let thread = Some((self.mark.block, u32::from(self.mark.who.0)));
         raw_findings.add((Class::TensorMemory, here, there, 0), Severity::Error, || Raw {
             class: Class::TensorMemory,
             severity: Severity::Error,
@@ -165,7 +171,7 @@ impl Access<'_> {
                 Spot {
                     label: if agent { "in flight since here" } else { "used before here" }.to_owned(),
                     pc: there,
-                    thread: Some((self.block, u32::from(earlier.who.0))),
+                    thread: Some((earlier.block, u32::from(earlier.who.0))),
                 },
             ],
             notes: vec![format!("column {column}")],
@@ -180,7 +186,7 @@ impl Access<'_> {
         if self.is_repeated(place, self.mark.pc) {
             return;
         }
-        let (pc, thread) = (self.mark.pc, Some((self.block, u32::from(self.mark.who.0))));
+        let (pc, thread) = (self.mark.pc, Some((self.mark.block, u32::from(self.mark.who.0))));
         raw_findings.add((Class::TensorMemory, pc, pc, 1), Severity::Error, || Raw {
             class: Class::TensorMemory,
             severity: Severity::Error,
@@ -193,37 +199,15 @@ impl Access<'_> {
     }
 }
 
-impl TensorUse {
-    /// `None` if the program does not use tensor memory.
-    pub(crate) fn of(context: &Context) -> Option<TensorUse> {
-        let any = context.program.metas.iter().any(|meta| matches!(meta.op, Op::Tensor(_)));
-        any.then(|| TensorUse {
-            cells: vec![Cell::default(); at(TENSOR_COLUMNS * HALVES)],
-            loads: TensorLoads::default(),
-        })
-    }
-
-    /// Whether the next instruction of a warp cannot overwrite registers that a load has not written yet.
-    pub(crate) fn is_calm(&self, warp: u32) -> bool {
-        self.loads.are_complete(warp)
-    }
-
-    /// An instruction is about to be executed.
-    pub(crate) fn issue(
-        &mut self,
-        context: &Context,
-        block: u32,
-        raw_findings: &mut RawFindings,
-        issue: &Issue<'_>,
-    ) {
-        self.loads.issue(context, block, raw_findings, issue);
+impl TensorCells {
+    /// Of a kernel that uses tensor memory; otherwise empty.
+    pub(crate) fn of(context: &Context) -> TensorCells {
+        let used = TensorUse::of(context).is_some();
+        TensorCells { cells: vec![Cell::default(); if used { at(TENSOR_COLUMNS * HALVES) } else { 0 }] }
     }
 
     /// A warp waits for its loads or stores.
     fn waited(&mut self, block: u32, now: u32, warp: u32, stores: bool, context: &Context) {
-        if !stores {
-            self.loads.wait(warp);
-        }
         let mine = |mark: &Mark| {
             let kind = matches!(context.program.op(mark.pc), Op::Tensor(TensorOp::Store)) == stores;
             kind && mark.actor == block && mark.who.warp() == at(warp) && !mark.waited
@@ -263,10 +247,11 @@ impl TensorUse {
 
     fn write(&mut self, raw: &mut RawFindings, access: &Access<'_>, columns: (u32, u32), halves: u8) {
         self.each(columns, halves, |place, cell| {
-            let own = |mark: &Mark| mark.actor == access.block && mark.who.warp() == access.mark.who.warp();
+            let own =
+                |mark: &Mark| mark.actor == access.mark.block && mark.who.warp() == access.mark.who.warp();
             for mark in cell.write.iter().chain(&cell.reads) {
                 // A warp's own loads and stores before a store are executed in order.
-                let ordered = access.mark.actor == access.block && own(mark);
+                let ordered = access.mark.actor == access.mark.block && own(mark);
                 if !ordered && !access.follows(mark) {
                     access.add(raw, place, mark);
                 }
@@ -275,12 +260,51 @@ impl TensorUse {
         });
     }
 
-    /// Something happens to tensor memory. `agent` is what acts for a thread that issues a copy or a multiplication, and its time.
+    /// An agent reads and writes columns.
+    fn issued(
+        &mut self,
+        raw: &mut RawFindings,
+        access: &Access<'_>,
+        (reads, writes): (&[(u32, u32)], (u32, u32)),
+        halves: u8,
+    ) {
+        for columns in reads {
+            self.read(raw, access, *columns, halves);
+        }
+        self.write(raw, access, writes, halves);
+    }
+}
+
+impl TensorUse {
+    /// `None` if the program does not use tensor memory.
+    pub(crate) fn of(context: &Context) -> Option<TensorUse> {
+        let any = context.program.metas.iter().any(|meta| matches!(meta.op, Op::Tensor(_)));
+        any.then(|| TensorUse { loads: TensorLoads::default() })
+    }
+
+    /// Whether the next instruction of a warp cannot overwrite registers that a load has not written yet.
+    pub(crate) fn is_calm(&self, warp: u32) -> bool {
+        self.loads.are_complete(warp)
+    }
+
+    /// An instruction is about to be executed.
+    pub(crate) fn issue(
+        &mut self,
+        context: &Context,
+        block: u32,
+        raw_findings: &mut RawFindings,
+        issue: &Issue<'_>,
+    ) {
+        self.loads.issue(context, block, raw_findings, issue);
+    }
+
+    /// Something happens to tensor memory. `agent` is what acts for a thread that issues a copy or a multiplication, and its time;
+    /// `all` is the tensor memory of each block of the cluster.
     pub(crate) fn event(
         &mut self,
         context: &Context,
         order: &Order,
-        block: u32,
+        (block, rank, all): (u32, u32, &mut [TensorCells]),
         raw: &mut RawFindings,
         event: &TensorEvent<'_>,
         agent: Option<(u32, u32)>,
@@ -292,14 +316,19 @@ impl TensorUse {
         let access = Access {
             context,
             order,
-            block,
-            mark: Mark { actor, who, time, pc, waited },
+            mark: Mark { actor, block, who, time, pc, waited },
             known: Memo::new(None),
             last: RefCell::default(),
         };
+        if let TensorAction::Issued { reads, writes, halves, peer: Some(peer), .. } = action
+            && let Some(cells) = all.get_mut(at(peer))
+        {
+            cells.issued(raw, &access, (reads, writes), halves);
+        }
+        let Some(cells) = all.get_mut(at(rank)) else { return };
         match action {
-            TensorAction::Allocated(columns) => self.each(columns, ALL, |_, cell| *cell = Cell::default()),
-            TensorAction::Freed(columns) => self.each(columns, ALL, |place, cell| {
+            TensorAction::Allocated(columns) => cells.each(columns, ALL, |_, cell| *cell = Cell::default()),
+            TensorAction::Freed(columns) => cells.each(columns, ALL, |place, cell| {
                 for mark in cell.write.iter().chain(&cell.reads).filter(|mark| !access.follows(mark)) {
                     access.add(raw, place, mark);
                 }
@@ -307,22 +336,24 @@ impl TensorUse {
             }),
             TensorAction::Loaded { columns, halves } => {
                 for columns in columns {
-                    self.read(raw, &access, columns, halves);
+                    cells.read(raw, &access, columns, halves);
                 }
                 self.loads.start(context, warp, pc);
             }
             TensorAction::Stored { columns, halves } => {
                 for columns in columns {
-                    self.write(raw, &access, columns, halves);
+                    cells.write(raw, &access, columns, halves);
                 }
             }
             TensorAction::Issued { reads, writes, halves, .. } => {
-                for columns in reads {
-                    self.read(raw, &access, *columns, halves);
-                }
-                self.write(raw, &access, writes, halves);
+                cells.issued(raw, &access, (reads, writes), halves);
             }
-            TensorAction::Waited { stores } => self.waited(block, time, warp, stores, context),
+            TensorAction::Waited { stores } => {
+                if !stores {
+                    self.loads.wait(warp);
+                }
+                cells.waited(block, time, warp, stores, context);
+            }
             TensorAction::Left((first, columns)) => {
                 raw.add((Class::TensorMemory, pc, pc, 3), Severity::Error, || Raw {
                     class: Class::TensorMemory,
@@ -338,7 +369,10 @@ impl TensorUse {
                     count: 1,
                 });
             }
-            TensorAction::Committed | TensorAction::Completed | TensorAction::Arrived { .. } => {}
+            TensorAction::Committed
+            | TensorAction::Completed
+            | TensorAction::ReadByPeer { .. }
+            | TensorAction::Arrived { .. } => {}
         }
     }
 }

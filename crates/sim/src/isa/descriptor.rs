@@ -23,7 +23,8 @@
 //! ```
 //!
 //! The swizzle then exchanges pieces: bits 4 and up of the address are combined by xor with bits 7 and up, as many as S / 16
-//! has; the base offset moves the start of the pattern.
+//! has; the base offset moves the start of the pattern. In units of 32 bytes, for MN-major operands only, the pattern has 4 k instead
+//! of 8, and bits 5 and 6 are combined with bits 7 and 8.
 
 /// A matrix in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub(crate) struct Descriptor {
     base: u32,
     /// How many bits of the address the swizzle changes.
     pub(super) bits: u32,
+    /// It exchanges units of 32 bytes, and the pattern has 4 rows of 128 bytes.
+    coarse: bool,
 }
 
 impl Descriptor {
@@ -50,12 +53,21 @@ impl Descriptor {
             stride: field(32, 14) << 4,
             base: field(49, 3),
             bits,
+            coarse: false,
         }
     }
 
     fn swizzled(&self, address: u32) -> u32 {
+        if self.coarse {
+            return address ^ ((address >> 7).wrapping_sub(self.base) & 3) << 5;
+        }
         let mask = (1 << self.bits) - 1;
         address ^ ((address >> 7).wrapping_sub(self.base) & mask) << 4
+    }
+
+    /// Whether it describes MN-major operands only.
+    pub(super) fn is_coarse(&self) -> bool {
+        self.coarse
     }
 
     /// Piece `piece` of row `r` of a K-major operand.
@@ -69,8 +81,8 @@ impl Descriptor {
         if self.bits == 0 {
             return self.start + 16 * (k % 8) + self.leading * (k / 8) + self.stride * piece;
         }
-        let across = 1 << self.bits;
-        let column = (16 << self.bits) * (k % 8) + self.stride * (k / 8);
+        let (across, deep) = (1 << self.bits, if self.coarse { 4 } else { 8 });
+        let column = (16 << self.bits) * (k % deep) + self.stride * (k / deep);
         self.swizzled(self.start + column + 16 * (piece % across) + self.leading * (piece / across))
     }
 
@@ -108,13 +120,12 @@ impl Descriptor {
         }
         let bits = match code >> 61 {
             0 => 0,
-            1 => return Err((true, "the swizzle of 128 bytes in units of 32 bytes".to_owned())),
-            2 => 3,
+            1 | 2 => 3,
             4 => 2,
             6 => 1,
             mode => return Err((false, format!("a matrix descriptor has the swizzle mode {mode}"))),
         };
-        Ok(Descriptor { bits, ..Descriptor::of(code & !(7 << 61)) })
+        Ok(Descriptor { bits, coarse: code >> 61 == 1, ..Descriptor::of(code & !(7 << 61)) })
     }
 }
 
@@ -131,7 +142,10 @@ mod tests {
         let bits = |swizzle| descriptor(0x400, 0x800, 0x80, 5, swizzle).bits;
         assert_eq!((bits(0), bits(1), bits(2), bits(3)), (0, 3, 2, 1));
         let found = descriptor(0x400, 0x800, 0x80, 5, 1);
-        assert_eq!(found, Descriptor { start: 0x400, leading: 0x800, stride: 0x80, base: 5, bits: 3 });
+        assert_eq!(
+            found,
+            Descriptor { start: 0x400, leading: 0x800, stride: 0x80, base: 5, bits: 3, coarse: false }
+        );
     }
 
     /// Every layout places every piece at an address of its own.

@@ -29,11 +29,8 @@ pub const GAPS: &[Gap] = gaps! {
     "multimem" => "it accesses the memory of several devices at one multicast address, which one device does not have";
     "fma" ["oob"] => "the manual does not define the code of the NaN that marks elements out of bounds";
     "cp" ["ignore_oob"] => "bytes that a copy may leave out are not supported";
-    "tcgen05" ["cta_group::2"] => "pairs of blocks that share tensor memory are not supported";
-    "tcgen05" ["sp" "ws"] => "sparse and weight-stationary multiplications in tensor memory are not supported";
+    "tcgen05" ["sp"] => "sparse multiplications in tensor memory are not supported";
     "tcgen05" ["shift" "ashift" "red"] => "shifts and reductions of tensor memory are not supported";
-    "tcgen05" ["cp"] => "copies to tensor memory of this shape, and those that decompress, are not supported";
-    "clusterlaunchcontrol" => "canceling a cluster that has not started is not supported";
     "vadd" => VIDEO; "vsub" => VIDEO; "vabsdiff" => VIDEO; "vmin" => VIDEO; "vmax" => VIDEO; "vshl" => VIDEO; "vshr" => VIDEO;
     "vmad" => VIDEO; "vset" => VIDEO;
     "tex" ["2dms" "a2dms"] => SAMPLES;

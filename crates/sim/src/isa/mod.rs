@@ -8,6 +8,7 @@ mod atomic;
 mod bits;
 mod bulk;
 mod cache;
+mod cancel;
 mod cluster;
 mod compare;
 mod control;
@@ -422,6 +423,7 @@ const FAMILIES: &[(&str, &[Definition])] = &[
     ("wgmma", wgmma::DEFINITIONS),
     ("wgmma", wgmma::sparse::DEFINITIONS),
     ("tcgen05", tcgen05::DEFINITIONS),
+    ("cancel", cancel::DEFINITIONS),
     ("lanes", lanes::DEFINITIONS),
     ("sync", sync::DEFINITIONS),
     ("control", control::DEFINITIONS),

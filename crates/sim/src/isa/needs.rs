@@ -90,6 +90,9 @@ const SPECIFIC_FORMS: &[(&str, &[&str])] = &[
     ("ldmatrix", &["m16n16"]),
     ("stmatrix", &["m16n8"]),
     ("redux", &["f32"]),
+    ("clusterlaunchcontrol", &["multicast::cluster::all"]),
+    ("cp", &["cta_group::1"]),
+    ("cp", &["cta_group::2"]),
 ];
 
 /// Spellings that later architectures do not have, from the second number on.

@@ -1,5 +1,5 @@
-//! `tcgen05`: tensor memory, its allocation, and loads and stores by warps. Copies are in `copy.rs`, multiplications in
-//! `multiply.rs`; when these act: `machine/tensor.rs`.
+//! `tcgen05`: tensor memory, and loads and stores by warps. Its allocation is in `allocation.rs`, copies are in `copy.rs`,
+//! multiplications in `multiply.rs`; when these act: `machine/tensor.rs`.
 //!
 //! A warp accesses the 32 lanes whose number divided by 32 is its own number modulo 4. Thread t holds these cells in register r, by
 //! the shape of the access; `.xN` repeats the shape along the columns:
@@ -15,8 +15,10 @@
 //!
 //! With `.pack::16b` and `.unpack::16b` a register holds the lower halves of two columns, so that columns count twice.
 
+mod allocation;
 mod commit;
 mod copy;
+mod format;
 mod multiply;
 
 pub(crate) use copy::TensorCopy;
@@ -24,8 +26,8 @@ pub(crate) use multiply::TensorMultiply;
 
 use super::{Args, Bound, Definition, Refusal, Shape, Slot, Spec, Unit};
 use crate::bind_plain;
-use crate::machine::{Flow, Row, Type, Wait, Warp, Width, at};
-use crate::memory::{Space, TENSOR_COLUMNS, TENSOR_LANES, TENSOR_UNIT};
+use crate::machine::{Blocks, Flow, Row, Type, Warp, Width, at};
+use crate::memory::{TENSOR_COLUMNS, TENSOR_LANES};
 use crate::observe::TensorAction;
 use crate::stop::{Blame, StopKind};
 
@@ -73,22 +75,22 @@ macro_rules! access {
 
 pub(super) const DEFINITIONS: &[Definition] = &[
     op!(
-        "tcgen05.alloc.cta_group::1.sync.aligned{.shared::cta}.b32 [dst], nCols",
+        "tcgen05.alloc.cta_group.sync.aligned{.shared::cta}.b32 [dst], nCols; .cta_group = .cta_group::1 .cta_group::2",
         "instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit",
         Lsu,
-        allocate
+        allocation::allocate
     ),
     op!(
-        "tcgen05.dealloc.cta_group::1.sync.aligned.b32 taddr, nCols",
+        "tcgen05.dealloc.cta_group.sync.aligned.b32 taddr, nCols; .cta_group = .cta_group::1 .cta_group::2",
         "instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit",
         Lsu,
-        free
+        allocation::free
     ),
     op!(
-        "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned",
+        "tcgen05.relinquish_alloc_permit.cta_group.sync.aligned; .cta_group = .cta_group::1 .cta_group::2",
         "instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit",
         Lsu,
-        relinquish
+        allocation::relinquish
     ),
     access!(ld ".32x32b .16x64b" ".x1 .x2 .x4 .x8 .x16 .x32 .x64 .x128"),
     access!(ld ".16x128b" ".x1 .x2 .x4 .x8 .x16 .x32 .x64"),
@@ -113,61 +115,85 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     op!("tcgen05.fence::before_thread_sync", "instructions-tcgen05-fence", Control, fence),
     op!("tcgen05.fence::after_thread_sync", "instructions-tcgen05-fence", Control, fence),
     op!(
-        "tcgen05.cp.cta_group::1.shape [taddr], s-desc; .shape = .128x256b .128x128b",
+        "tcgen05.cp.cta_group.shape [taddr], s-desc; .shape = .128x256b .4x256b .128x128b; .cta_group = .cta_group::1 .cta_group::2",
         "instructions-tcgen05-cp",
         Tensor,
         copy::bind
     ),
     op!(
-        "tcgen05.cp.cta_group::1.64x128b.multicast [taddr], s-desc; .multicast = .warpx2::02_13 .warpx2::01_23",
+        "tcgen05.cp.cta_group.64x128b.multicast [taddr], s-desc; .multicast = .warpx2::02_13 .warpx2::01_23; .cta_group = .cta_group::1 .cta_group::2",
         "instructions-tcgen05-cp",
         Tensor,
         copy::bind
     ),
     op!(
-        "tcgen05.cp.cta_group::1.32x128b.warpx4 [taddr], s-desc",
+        "tcgen05.cp.cta_group.32x128b.warpx4 [taddr], s-desc; .cta_group = .cta_group::1 .cta_group::2",
         "instructions-tcgen05-cp",
         Tensor,
         copy::bind
     ),
     op!(
-        "tcgen05.mma.cta_group::1.kind{.collector_usage} [d-tmem], a-operand, b-desc, idesc{, disable-output-lane}, enable-input-d{, scale-input-d}; .kind = .kind::f16 .kind::tf32; .collector_usage = .collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard",
+        "tcgen05.cp.cta_group.shape.b8x16.src_fmt [taddr], s-desc; .shape = .128x256b .4x256b .128x128b; .cta_group = .cta_group::1 .cta_group::2; .src_fmt = .b6x16_p32 .b4x16_p64",
+        "instructions-tcgen05-cp",
+        Tensor,
+        copy::bind
+    ),
+    op!(
+        "tcgen05.cp.cta_group.64x128b.multicast.b8x16.src_fmt [taddr], s-desc; .multicast = .warpx2::02_13 .warpx2::01_23; .cta_group = .cta_group::1 .cta_group::2; .src_fmt = .b6x16_p32 .b4x16_p64",
+        "instructions-tcgen05-cp",
+        Tensor,
+        copy::bind
+    ),
+    op!(
+        "tcgen05.cp.cta_group.32x128b.warpx4.b8x16.src_fmt [taddr], s-desc; .cta_group = .cta_group::1 .cta_group::2; .src_fmt = .b6x16_p32 .b4x16_p64",
+        "instructions-tcgen05-cp",
+        Tensor,
+        copy::bind
+    ),
+    op!(
+        "tcgen05.mma.cta_group.kind{.collector_usage} [d-tmem], a-operand, b-desc, idesc{, disable-output-lane}, enable-input-d{, scale-input-d}; .kind = .kind::f16 .kind::tf32; .collector_usage = .collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard; .cta_group = .cta_group::1 .cta_group::2",
         "mma-instructions-mma",
         Tensor,
         multiply::plain
     ),
     op!(
-        "tcgen05.mma.cta_group::1.kind{.collector_usage} [d-tmem], a-operand, b-desc, idesc{, disable-output-lane}, enable-input-d; .kind = .kind::f8f6f4 .kind::i8; .collector_usage = .collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard",
+        "tcgen05.mma.cta_group.kind{.collector_usage} [d-tmem], a-operand, b-desc, idesc{, disable-output-lane}, enable-input-d; .kind = .kind::f8f6f4 .kind::i8; .collector_usage = .collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard; .cta_group = .cta_group::1 .cta_group::2",
         "mma-instructions-mma",
         Tensor,
         multiply::plain
     ),
     op!(
-        "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale{.vec}{.collector_usage} [d-tmem], a-operand, b-desc, idesc, [scale-A-tmem], [scale-B-tmem], enable-input-d; .vec = .scale_vec::1X .block32; .collector_usage = .collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard",
+        "tcgen05.mma.cta_group.kind::mxf8f6f4.block_scale{.vec}{.collector_usage} [d-tmem], a-operand, b-desc, idesc, [scale-A-tmem], [scale-B-tmem], enable-input-d; .vec = .scale_vec::1X .block32; .collector_usage = .collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard; .cta_group = .cta_group::1 .cta_group::2",
         "mma-instructions-mma",
         Tensor,
         multiply::scaled
     ),
     op!(
-        "tcgen05.mma.cta_group::1.kind::mxf4.block_scale{.vec}{.collector_usage} [d-tmem], a-operand, b-desc, idesc, [scale-A-tmem], [scale-B-tmem], enable-input-d; .vec = .scale_vec::2X .block32; .collector_usage = .collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard",
+        "tcgen05.mma.cta_group.kind::mxf4.block_scale{.vec}{.collector_usage} [d-tmem], a-operand, b-desc, idesc, [scale-A-tmem], [scale-B-tmem], enable-input-d; .vec = .scale_vec::2X .block32; .collector_usage = .collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard; .cta_group = .cta_group::1 .cta_group::2",
         "mma-instructions-mma",
         Tensor,
         multiply::scaled
     ),
     op!(
-        "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.vec{.collector_usage} [d-tmem], a-operand, b-desc, idesc, [scale-A-tmem], [scale-B-tmem], enable-input-d; .vec = .scale_vec::2X .scale_vec::4X .block32 .block16; .collector_usage = .collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard",
+        "tcgen05.mma.cta_group.kind::mxf4nvf4.block_scale.vec{.collector_usage} [d-tmem], a-operand, b-desc, idesc, [scale-A-tmem], [scale-B-tmem], enable-input-d; .vec = .scale_vec::2X .scale_vec::4X .block32 .block16; .collector_usage = .collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard; .cta_group = .cta_group::1 .cta_group::2",
         "mma-instructions-mma",
         Tensor,
         multiply::scaled
     ),
     op!(
-        "tcgen05.commit.cta_group::1.mbarrier::arrive::one{.shared::cluster}.b64 [mbar]",
+        "tcgen05.mma.ws.cta_group::1.kind{.collector_usage} [d-tmem], a-operand, b-desc, idesc, enable-input-d{, zero-column-mask-desc}; .kind = .kind::f16 .kind::tf32 .kind::f8f6f4 .kind::i8; .collector_usage = .collector::b0::fill .collector::b0::use .collector::b0::lastuse .collector::b0::discard .collector::b1::fill .collector::b1::use .collector::b1::lastuse .collector::b1::discard .collector::b2::fill .collector::b2::use .collector::b2::lastuse .collector::b2::discard .collector::b3::fill .collector::b3::use .collector::b3::lastuse .collector::b3::discard",
+        "mma-instructions-mma-ws",
+        Tensor,
+        multiply::stationary
+    ),
+    op!(
+        "tcgen05.commit.cta_group.mbarrier::arrive::one{.shared::cluster}.b64 [mbar]; .cta_group = .cta_group::1 .cta_group::2",
         "instructions-tcgen05-commit",
         Tensor,
         commit::bind
     ),
     op!(
-        "tcgen05.commit.cta_group::1.mbarrier::arrive::one{.shared::cluster}.multicast::cluster.b64 [mbar], ctaMask",
+        "tcgen05.commit.cta_group.mbarrier::arrive::one{.shared::cluster}.multicast::cluster.b64 [mbar], ctaMask; .cta_group = .cta_group::1 .cta_group::2",
         "instructions-tcgen05-commit",
         Tensor,
         commit::bind
@@ -208,97 +234,72 @@ fn invalid(w: &mut Warp<'_, '_>, sentence: String) -> Flow {
     w.halt(Blame::Kernel, StopKind::Malformed, sentence)
 }
 
-/// Stops unless the block has allocated these columns.
-fn check_columns(w: &mut Warp<'_, '_>, what: &str, first: u32, count: u32) -> Result<(), Flow> {
-    let Some(column) = w.cta.tensor.memory.unallocated(first, count) else { return Ok(()) };
-    let owned: Vec<String> = w
-        .cta
-        .tensor
-        .memory
-        .allocations()
-        .iter()
-        .map(|one| format!("{} to {}", one.first, one.first + one.columns - 1))
-        .collect();
-    let sentence = format!("{what} uses column {column} of tensor memory, which is not allocated");
-    let flow = w.halt(Blame::Kernel, StopKind::Bounds, sentence);
-    if let Some(stop) = &mut w.stop {
-        let owned = if owned.is_empty() { "none".to_owned() } else { owned.join(", ") };
-        stop.notes.push(format!("allocated columns: {owned}"));
+/// The blocks that an instruction uses.
+fn blocks(spec: &Spec<'_>) -> Blocks {
+    if spec.get("cta_group") == Some("cta_group::2") { Blocks::Pair } else { Blocks::Own }
+}
+
+/// Stops unless all instructions of the block have the same `.cta_group`, and the other block of a pair is there.
+fn enter(w: &mut Warp<'_, '_>, blocks: Blocks) -> Result<(), Flow> {
+    let (first, pc) = *w.cta.tensor.group.get_or_insert((blocks, w.pc));
+    if first != blocks {
+        let sentence = format!(
+            "tcgen05 with {} in a kernel that uses {}; all instructions must have the same",
+            blocks.name(),
+            first.name()
+        );
+        let flow = invalid(w, sentence);
+        let place = w.grid.program.place(pc);
+        if let Some(stop) = &mut w.stop {
+            stop.others.extend(place.map(|place| (place, format!("{} here", first.name()))));
+        }
+        return Err(flow);
     }
-    Err(flow)
-}
-
-fn column_count(w: &mut Warp<'_, '_>, row: u32) -> Result<u32, Flow> {
-    let counts = w.state.regs.w32[at(row)].widened();
-    let columns = uniform(w, &counts, "numbers of columns")?;
-    if columns.is_power_of_two() && (TENSOR_UNIT..=TENSOR_COLUMNS).contains(&columns) {
-        return Ok(columns);
+    let Some(peer) = blocks.peer(w.cta.rank) else { return Ok(()) };
+    if peer >= w.grid.cluster_size() {
+        let size = w.grid.cluster_size();
+        let sentence = format!(
+            "tcgen05 with .cta_group::2 in block {} of a cluster of {size}; the pair has no block {peer}",
+            w.cta.rank
+        );
+        return Err(invalid(w, sentence));
     }
-    Err(invalid(w, format!("{columns} columns of tensor memory; expected a power of two from 32 to 512")))
+    // The other block may have ended after it has allocated or freed columns for both.
+    let done = w.cta.tensor.meeting.is_some_and(|own| own.warp == w.state.id && own.done.is_some());
+    if !done && w.live_tensor(peer).is_none() {
+        let sentence = "tcgen05 with .cta_group::2 after the other block of the pair has ended";
+        return Err(w.halt(Blame::Kernel, StopKind::Bounds, sentence.to_owned()));
+    }
+    Ok(())
 }
 
-fn allocate(spec: &Spec<'_>) -> Result<Bound, Refusal> {
-    let space = if spec.has("shared::cta") { Space::Shared } else { Space::Generic };
-    Ok(Bound::fallible([Slot::Address, Slot::Src(Type::U32)], move |w, args: &Args| {
-        if !whole(w)? {
-            return Ok(Flow::Wait);
+/// Stops unless the blocks have allocated these columns.
+fn check_columns(
+    w: &mut Warp<'_, '_>,
+    blocks: Blocks,
+    what: &str,
+    first: u32,
+    count: u32,
+) -> Result<(), Flow> {
+    for rank in blocks.ranks(w.cta.rank) {
+        let Some(tensor) = w.live_tensor(rank) else { continue };
+        let Some(column) = tensor.memory.unallocated(first, count) else { continue };
+        let owned: Vec<String> = tensor
+            .memory
+            .allocations()
+            .iter()
+            .map(|one| format!("{} to {}", one.first, one.first + one.columns - 1))
+            .collect();
+        let other = if rank == w.cta.rank { "" } else { " in the other block of the pair" };
+        let sentence = format!("{what} uses column {column} of tensor memory{other}, which is not allocated");
+        let flow = w.halt(Blame::Kernel, StopKind::Bounds, sentence);
+        if let Some(stop) = &mut w.stop {
+            let owned = if owned.is_empty() { "none".to_owned() } else { owned.join(", ") };
+            stop.notes.push(format!("allocated columns: {owned}"));
         }
-        let columns = column_count(w, args.o[0])?;
-        if let Some(pc) = w.cta.tensor.relinquished {
-            let sentence = "tensor memory is allocated after the block has given up the right to allocate";
-            let flow = w.halt(Blame::Kernel, StopKind::Malformed, sentence.to_owned());
-            let place = w.grid.program.place(pc);
-            if let Some(stop) = &mut w.stop {
-                stop.others.extend(place.map(|place| (place, "given up here".to_owned())));
-            }
-            return Err(flow);
-        }
-        let pc = w.pc;
-        let Some(first) = w.tensor_memory().allocate(columns, pc) else {
-            w.state.subwarp.wait = Wait::Columns(columns);
-            return Ok(Flow::Wait);
-        };
-        w.observe_tensor(0, pc, TensorAction::Allocated((first, columns)));
-        let addresses = w.addresses(args.at[0]);
-        let all = std::mem::replace(&mut w.exec, 1);
-        let stored = w.store_at(space, &addresses, 4, &[Row::splat(first)]);
-        w.exec = all;
-        stored.map(|()| Flow::Next)
-    }))
-}
-
-fn free(_: &Spec<'_>) -> Result<Bound, Refusal> {
-    Ok(Bound::fallible([Slot::Src(Type::U32), Slot::Src(Type::U32)], |w, args: &Args| {
-        if !whole(w)? {
-            return Ok(Flow::Wait);
-        }
-        let addresses = w.state.regs.w32[at(args.o[0])].widened();
-        let (address, columns) = (uniform(w, &addresses, "addresses")?, column_count(w, args.o[1])?);
-        let (lane, first) = split(address);
-        if lane != 0 || !w.tensor_memory().free(first, columns) {
-            let sentence = format!(
-                "{columns} columns of tensor memory at {address:#x} are freed, but no such allocation exists"
-            );
-            let flow = w.halt(Blame::Kernel, StopKind::Bounds, sentence);
-            if let Some(stop) = &mut w.stop {
-                stop.help =
-                    Some("free each allocation once, with its own address and number of columns".to_owned());
-            }
-            return Err(flow);
-        }
-        w.observe_tensor(0, w.pc, TensorAction::Freed((first, columns)));
-        Ok(Flow::Next)
-    }))
-}
-
-fn relinquish(_: &Spec<'_>) -> Result<Bound, Refusal> {
-    Ok(Bound::fallible([], |w, _| {
-        if !whole(w)? {
-            return Ok(Flow::Wait);
-        }
-        w.cta.tensor.relinquished = Some(w.pc);
-        Ok(Flow::Next)
-    }))
+        return Err(flow);
+    }
+    Ok(())
 }
 
 /// Loads and stores here are complete at once; checks decide whether the program has waited.
@@ -414,7 +415,7 @@ impl Access {
             ));
         }
         for (first, count) in self.columns() {
-            check_columns(w, "the access", column + first, count)?;
+            check_columns(w, Blocks::Own, "the access", column + first, count)?;
         }
         Ok((lane, column))
     }

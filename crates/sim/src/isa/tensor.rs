@@ -64,6 +64,24 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     op!((8, 0, 90), copy, "cp-async-bulk-tensor",
         "cp.async.bulk.tensor.dim.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster{.L2::cache_hint} "
         "[dstMem], [tensorMap, tensorCoords], [mbar], im2colOffsets, ctaMask{, cache-policy}; .dim = .3d .4d .5d"),
+    op!((8, 6, 100), copy, "cp-async-bulk-tensor",
+        "cp.async.bulk.tensor.dim.shared::cta.global{.tile}.mbarrier::complete_tx::bytes.cta_group{.L2::cache_hint} [dstMem], "
+        "[tensorMap, tensorCoords], [mbar]{, cache-policy}; .dim = .1d .2d .3d .4d .5d; .cta_group = .cta_group::1 .cta_group::2"),
+    op!((8, 6, 100), copy, "cp-async-bulk-tensor",
+        "cp.async.bulk.tensor.dim.shared::cta.global.im2col.mbarrier::complete_tx::bytes.cta_group{.L2::cache_hint} [dstMem], "
+        "[tensorMap, tensorCoords], [mbar], im2colOffsets{, cache-policy}; .dim = .3d .4d .5d; .cta_group = .cta_group::1 .cta_group::2"),
+    op!((8, 6, 100), copy, "cp-async-bulk-tensor",
+        "cp.async.bulk.tensor.dim.shared::cluster.global{.tile}.mbarrier::complete_tx::bytes.cta_group{.L2::cache_hint} [dstMem], "
+        "[tensorMap, tensorCoords], [mbar]{, cache-policy}; .dim = .1d .2d .3d .4d .5d; .cta_group = .cta_group::1 .cta_group::2"),
+    op!((8, 6, 100), copy, "cp-async-bulk-tensor",
+        "cp.async.bulk.tensor.dim.shared::cluster.global{.tile}.mbarrier::complete_tx::bytes.multicast::cluster.cta_group{.L2::cache_hint} "
+        "[dstMem], [tensorMap, tensorCoords], [mbar], ctaMask{, cache-policy}; .dim = .1d .2d .3d .4d .5d; .cta_group = .cta_group::1 .cta_group::2"),
+    op!((8, 6, 100), copy, "cp-async-bulk-tensor",
+        "cp.async.bulk.tensor.dim.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.cta_group{.L2::cache_hint} [dstMem], "
+        "[tensorMap, tensorCoords], [mbar], im2colOffsets{, cache-policy}; .dim = .3d .4d .5d; .cta_group = .cta_group::1 .cta_group::2"),
+    op!((8, 6, 100), copy, "cp-async-bulk-tensor",
+        "cp.async.bulk.tensor.dim.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster.cta_group{.L2::cache_hint} "
+        "[dstMem], [tensorMap, tensorCoords], [mbar], im2colOffsets, ctaMask{, cache-policy}; .dim = .3d .4d .5d; .cta_group = .cta_group::1 .cta_group::2"),
     op!((8, 0, 90), store, "cp-async-bulk-tensor",
         "cp.async.bulk.tensor.dim.global.shared::cta{.tile}.bulk_group{.L2::cache_hint} [tensorMap, tensorCoords], "
         "[srcMem]{, cache-policy}; .dim = .1d .2d .3d .4d .5d"),
@@ -225,6 +243,8 @@ fn room(w: &Warp<'_, '_>) -> u32 {
 /// From global to shared memory.
 fn copy(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let (count, im2col, multicast) = (dimensions(spec), spec.has("im2col"), spec.has("multicast::cluster"));
+    // With a pair of blocks, the mbarrier may be in either.
+    let pair = spec.get("cta_group") == Some("cta_group::2");
     let mut slots = vec![Slot::Address, tensor_slot(spec), Slot::Address];
     if im2col {
         slots.push(offsets_slot(spec));
@@ -260,7 +280,9 @@ fn copy(spec: &Spec<'_>) -> Result<Bound, Refusal> {
                 let sentence = format!("a multicast to blocks {ranks:#06x} of a cluster of {size}");
                 return Err(w.halt_lane(Blame::Kernel, StopKind::Bounds, lane as u32, sentence));
             }
-            if !multicast && w.locate_shared(barrier).0 != w.locate_shared(copy.to.1).0 {
+            let (signaled, written) = (w.locate_shared(barrier).0, w.locate_shared(copy.to.1).0);
+            let same = if pair { signaled | 1 == written | 1 } else { signaled == written };
+            if !multicast && !same {
                 let sentence = "a bulk copy whose mbarrier is not in the block of its destination".to_owned();
                 return Err(w.halt_lane(Blame::Kernel, StopKind::Mbarrier, lane as u32, sentence));
             }
@@ -271,7 +293,8 @@ fn copy(spec: &Spec<'_>) -> Result<Bound, Refusal> {
                 let mut copy = copy;
                 if let Some(rank) = target {
                     copy.to.1 = cluster_address(rank, copy.to.1);
-                    copy.barrier = Some(cluster_address(rank, barrier));
+                    let owner = if pair { rank & !1 | signaled & 1 } else { rank };
+                    copy.barrier = Some(cluster_address(owner, barrier));
                 }
                 let place = w.probe_bulk(Space::Shared, copy.to.1, copy.extent, map.swizzle.alignment());
                 place.map_err(|fault| w.fault(lane, fault, AccessKind::Write, copy.extent))?;

@@ -54,6 +54,8 @@ pub struct Cta {
     pub(super) places: [super::Place; BASES],
     /// Tensor memory, and what is in flight there.
     pub tensor: super::Tensor,
+    /// What it knows of clusters that have not started; that of the cluster is in its first block.
+    pub(super) cancels: super::Cancels,
 }
 
 /// How a launch, or a block of it, has used `griddepcontrol`.
@@ -428,6 +430,7 @@ impl BlockRun {
                 warpgroups: vec![super::Warpgroup::default(); at(count.div_ceil(4))],
                 places: [super::Place::default(); BASES],
                 tensor: super::Tensor::default(),
+                cancels: super::Cancels::default(),
             });
         }
         let mut warps = spare.warps;

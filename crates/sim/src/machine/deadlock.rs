@@ -173,6 +173,7 @@ impl BlockRun {
                 )
             }
             Wait::Columns(count) => format!("{who} for {count} columns of tensor memory"),
+            Wait::Pair => format!("{who} for the other block of its pair"),
             Wait::Warpgroup { .. } => format!("{who} for the other warps of the warpgroup"),
             Wait::None => who,
         }
@@ -260,6 +261,7 @@ fn reason(warp: &WarpState, subwarp: &Subwarp) -> String {
         Wait::Grids => "for the grids that this one depends on".to_owned(),
         Wait::Registers(count) => format!("for {count} registers per thread"),
         Wait::Columns(count) => format!("for {count} columns of tensor memory"),
+        Wait::Pair => "for a warp of the other block of its pair to allocate or free columns too".to_owned(),
         Wait::Warpgroup { .. } => "for the other warps of the warpgroup".to_owned(),
         Wait::None => "for nothing".to_owned(),
     }

@@ -508,13 +508,14 @@ pub(super) fn look_at_all(
     heap: &mut Heap,
     active: &mut [Active],
     instructions: &mut u64,
-    steps: u64,
+    (turns, steps): (&mut Turns, u64),
 ) -> Standing {
     let mut stuck = None;
     for (i, (run, watch)) in active.iter_mut().enumerate().filter(|(_, (run, _))| !run.paused) {
         let before = run.instructions;
         let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
-        let look = run.look(grid, &mut run.direct(heap), watch, steps);
+        let mut global = run.direct(heap);
+        let look = run.with_unstarted(turns, |run| run.look(grid, &mut global, watch, steps));
         *instructions += run.instructions - before;
         match look {
             Look::Stuck(spins) => {
@@ -652,7 +653,8 @@ fn run_in_turns(
                 kept: room,
             };
             let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
-            let progress = run.run(grid, &mut global, watch, &allowance);
+            let progress =
+                run.with_unstarted(&mut turns, |run| run.run(grid, &mut global, watch, &allowance));
             run.idle = run.progress() == progress_before;
             held = held.saturating_add(run.footprint(grid));
             outcome.instructions += run.instructions - before;
@@ -704,7 +706,7 @@ fn run_in_turns(
             continue;
         };
         let before = outcome.instructions;
-        let standing = look_at_all(grid, heap, &mut active, &mut outcome.instructions, steps);
+        let standing = look_at_all(grid, heap, &mut active, &mut outcome.instructions, (&mut turns, steps));
         used = used.saturating_add(outcome.instructions - before);
         match standing {
             Standing::Ended(stop) => outcome.stop = Some(stop),

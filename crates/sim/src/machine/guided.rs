@@ -10,6 +10,7 @@ use super::grid::{
     Active, Collect, Grid, Listen, Outcome, Standing, hand_on, look_at_all, over_limit, standstill,
 };
 use super::spin::Suspicion;
+use super::turns::Turns;
 use super::warp::Turn;
 use crate::memory::Heap;
 use crate::observe::Observer;
@@ -149,7 +150,7 @@ fn look(grid: &Grid<'_>, heap: &mut Heap, active: &mut [Active], instructions: &
         run.paused = !unfinished(run);
         run.set_changed(false);
     }
-    let standing = look_at_all(grid, heap, active, instructions, LOOK);
+    let standing = look_at_all(grid, heap, active, instructions, (&mut Turns::default(), LOOK));
     for (run, _) in active.iter_mut() {
         run.set_stops(Stops::Steps);
         run.paused = false;

@@ -6,6 +6,7 @@ mod block;
 mod bulk;
 mod bundle;
 mod calls;
+mod cancels;
 mod cluster;
 mod copies;
 mod deadlock;
@@ -35,6 +36,7 @@ pub use cluster::MAX_CLUSTER;
 pub use grid::{Limits, Outcome};
 pub use registers::{Type, Width};
 pub(crate) use used::used_pieces;
+pub(crate) use warp::WORK_UNIT;
 
 // The parts of the machine: public because the routines of the instruction table name them, and subject to change.
 #[doc(hidden)]
@@ -45,6 +47,8 @@ pub use bulk::Bulk;
 pub use bundle::{Execute, Place};
 #[doc(hidden)]
 pub use calls::{CallSite, Callee, Transfer};
+#[doc(hidden)]
+pub use cancels::Cancels;
 #[doc(hidden)]
 pub use cluster::cluster_address;
 #[doc(hidden)]
@@ -62,7 +66,7 @@ pub use registers::{LANES, Lane, Registers, Row, Scalar, at};
 #[doc(hidden)]
 pub use subwarp::{Frame, Subwarp, Wait};
 #[doc(hidden)]
-pub use tensor::{Action, Tensor, Work};
+pub use tensor::{Action, Blocks, Meeting, Tensor, Work};
 #[doc(hidden)]
 pub use texture::{Detail, Fetch, FetchKind, Geometry};
 #[doc(hidden)]

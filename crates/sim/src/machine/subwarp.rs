@@ -82,6 +82,8 @@ pub enum Wait {
     Registers(u32),
     /// For other warps of the block to free this number of columns of tensor memory.
     Columns(u32),
+    /// For the other block of the pair to allocate or free columns of tensor memory too.
+    Pair,
     /// For the other warps of its warpgroup, at a `wgmma.wait_group`.
     Warpgroup {
         /// How many such waits its warp has executed.

@@ -18,6 +18,61 @@ use std::collections::VecDeque;
 /// Work of a block in flight; with more, the oldest is executed.
 const MOST: usize = 1024;
 
+/// The blocks that an instruction uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocks {
+    /// The own one: `.cta_group::1`.
+    Own,
+    /// Both of a pair, whose ranks differ in the last bit: `.cta_group::2`.
+    Pair,
+}
+
+impl Blocks {
+    /// How many.
+    pub fn count(self) -> u32 {
+        match self {
+            Blocks::Own => 1,
+            Blocks::Pair => 2,
+        }
+    }
+
+    /// The name of the qualifier.
+    pub fn name(self) -> &'static str {
+        match self {
+            Blocks::Own => ".cta_group::1",
+            Blocks::Pair => ".cta_group::2",
+        }
+    }
+
+    /// The other block of the pair.
+    pub fn peer(self, rank: u32) -> Option<u32> {
+        (self == Blocks::Pair).then_some(rank ^ 1)
+    }
+
+    /// The ranks, in order.
+    pub fn ranks(self, own: u32) -> std::ops::RangeInclusive<u32> {
+        match self {
+            Blocks::Own => own..=own,
+            Blocks::Pair => own & !1..=own | 1,
+        }
+    }
+}
+
+/// A warp that waits for the other block of the pair to allocate or free columns too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meeting {
+    /// The warp's number in the block.
+    pub warp: u32,
+    /// The instruction.
+    pub pc: u32,
+    /// The first column, if it frees.
+    pub frees: Option<u32>,
+    /// How many columns.
+    pub columns: u32,
+    /// The first column, once a warp of the other block has done it for both.
+    pub done: Option<u32>,
+}
+
 /// What the tensor core of a block has to do.
 #[derive(Debug)]
 pub enum Action {
@@ -58,16 +113,20 @@ pub struct Tensor {
     pub memory: TensorMemory,
     /// Whether the block has given up the right to allocate, and where.
     pub relinquished: Option<u32>,
+    /// The qualifier of its instructions, and the first of them.
+    pub group: Option<(Blocks, u32)>,
+    /// The warp that waits for the other block of the pair.
+    pub meeting: Option<Meeting>,
     queue: VecDeque<Work>,
 }
 
-impl Cta {
-    /// Executes a multiplication or a copy.
-    fn execute(&mut self, action: &Action) {
-        match action {
-            Action::Multiply(multiply) => multiply.run(&self.shared, &mut self.tensor.memory),
-            Action::Copy(copy) => copy.run(&self.shared, &mut self.tensor.memory),
-            Action::Arrive(_) => {}
+impl Action {
+    /// The blocks that it uses.
+    fn blocks(&self) -> Blocks {
+        match self {
+            Action::Multiply(multiply) => multiply.blocks(),
+            Action::Copy(copy) => copy.blocks(),
+            Action::Arrive(_) => Blocks::Own,
         }
     }
 }
@@ -77,6 +136,48 @@ impl Warp<'_, '_> {
     pub(super) fn is_tensor_busy(&self) -> bool {
         let mut all = self.peers.0.iter().chain(self.peers.1.iter());
         !self.cta.tensor.queue.is_empty() || all.any(|cta| !cta.tensor.queue.is_empty())
+    }
+
+    /// Executes a multiplication or a copy of a block of the cluster.
+    fn execute(&mut self, rank: u32, action: &Action) {
+        let mut columns = Vec::new();
+        if let Action::Multiply(multiply) = action {
+            for rank in multiply.blocks().ranks(rank) {
+                columns.extend(self.peer(rank).into_iter().flat_map(|cta| multiply.columns(&cta.shared)));
+            }
+        }
+        for rank in action.blocks().ranks(rank) {
+            let Some(cta) = self.peer_mut(rank) else { continue };
+            match action {
+                Action::Multiply(multiply) => multiply.run(&cta.shared, &mut cta.tensor.memory, &columns),
+                Action::Copy(copy) => copy.run(&cta.shared, &mut cta.tensor.memory),
+                Action::Arrive(_) => {}
+            }
+        }
+    }
+
+    /// Whether the meeting for which a warp waits can take place, or has.
+    pub(super) fn pair_is_ready(&self) -> bool {
+        let peer = self.peer(self.cta.rank ^ 1);
+        let Some(own) = self.cta.tensor.meeting.filter(|own| own.warp == self.state.id) else {
+            // Another warp of the block met the peer, or none.
+            return self.cta.tensor.meeting.is_none();
+        };
+        let Some(peer) = peer.filter(|peer| peer.live > 0) else { return true };
+        let both = peer.tensor.meeting.is_some_and(|theirs| theirs.done.is_none());
+        let room = |tensor: &Tensor| own.frees.is_some() || tensor.memory.has_room(own.columns);
+        own.done.is_some() || both && room(&self.cta.tensor) && room(&peer.tensor)
+    }
+
+    /// Another block of the cluster, to change its tensor memory.
+    pub fn tensor_of(&mut self, rank: u32) -> Option<&mut Tensor> {
+        self.cta.changed = true;
+        self.peer_mut(rank).map(|cta| &mut cta.tensor)
+    }
+
+    /// The tensor memory of a block of the cluster whose threads have not all exited.
+    pub fn live_tensor(&self, rank: u32) -> Option<&Tensor> {
+        self.peer(rank).filter(|cta| cta.live > 0).map(|cta| &cta.tensor)
     }
 
     /// The tensor memory of the block, to change it.
@@ -108,15 +209,19 @@ impl Warp<'_, '_> {
                 Action::Arrive(_) => None,
             };
             if let Some((pieces, reads, writes, halves)) = issued {
-                let action = TensorAction::Issued { pieces: &pieces, reads: &reads, writes, halves };
+                let peer = work.action.blocks().peer(self.cta.rank);
+                let action = TensorAction::Issued { pieces: &pieces, reads: &reads, writes, halves, peer };
                 self.observe_tensor(work.lane, work.pc, action);
+                if let Some(peer) = peer {
+                    self.observe_work(peer, &work, TensorAction::ReadByPeer { pieces: &pieces });
+                }
             } else {
                 self.observe_tensor(work.lane, work.pc, TensorAction::Committed);
             }
         }
         // Early work is visible immediately, but it is complete only when its arrival shows that.
         if self.grid.schedule.copies == CopyTiming::Early {
-            self.cta.execute(&work.action);
+            self.execute(self.cta.rank, &work.action);
             work.executed = true;
         }
         self.cta.tensor.queue.push_back(work);
@@ -152,6 +257,14 @@ impl Warp<'_, '_> {
         while !self.cta.tensor.queue.is_empty() {
             self.finish_oldest_tensor(self.cta.rank)?;
         }
+        let (own, peer) = (self.cta.rank, self.cta.rank ^ 1);
+        let uses = |work: &Work| work.action.blocks() == Blocks::Pair;
+        let theirs = self.peer(peer).and_then(|cta| cta.tensor.queue.iter().position(uses));
+        let theirs =
+            theirs.and_then(|place| self.peer_mut(peer).and_then(|cta| cta.tensor.queue.remove(place)));
+        if let Some(work) = theirs {
+            return Err(self.left_pair(peer, &work, own));
+        }
         for left in self.cta.tensor.memory.allocations().to_vec() {
             self.observe_tensor(0, left.pc, TensorAction::Left((left.first, left.columns)));
         }
@@ -161,10 +274,13 @@ impl Warp<'_, '_> {
     /// Executes the oldest work of a block of the cluster.
     fn finish_oldest_tensor(&mut self, rank: u32) -> Result<(), Flow> {
         self.cta.changed = true;
-        let Some(cta) = self.peer_mut(rank) else { return Ok(()) };
-        let Some(work) = cta.tensor.queue.pop_front() else { return Ok(()) };
+        let oldest = self.peer_mut(rank).and_then(|cta| cta.tensor.queue.pop_front());
+        let Some(work) = oldest else { return Ok(()) };
+        if let Some(gone) = work.action.blocks().peer(rank).filter(|peer| self.live_tensor(*peer).is_none()) {
+            return Err(self.left_pair(rank, &work, gone));
+        }
         if !work.executed {
-            cta.execute(&work.action);
+            self.execute(rank, &work.action);
         }
         match work.action {
             Action::Arrive(barrier) => self.arrive_tensor(rank, &work, barrier),
@@ -173,6 +289,27 @@ impl Warp<'_, '_> {
                 Ok(())
             }
         }
+    }
+
+    /// Stops because a block has ended while the tensor core used its memory for the other block of the pair.
+    fn left_pair(&mut self, rank: u32, work: &Work, gone: u32) -> Flow {
+        let index = |cta: Option<&Cta>| cta.map_or([0; 3], |cta| cta.index);
+        let ([x, y, z], issuer) = (index(self.peer(gone)), index(self.peer(rank)));
+        let running = std::mem::replace(&mut self.pc, work.pc);
+        let sentence = format!(
+            "block ({x},{y},{z}) has ended, and a tcgen05 instruction of the other block of its pair uses its memory"
+        );
+        let flow = self.halt_lane(Blame::Kernel, StopKind::Bounds, work.lane, sentence);
+        self.pc = running;
+        let thread = self.grid.thread(work.warp * 32 + work.lane);
+        if let Some(stop) = &mut self.stop {
+            (stop.thread, stop.block) = (Some(thread), Some(issuer));
+            stop.help = Some(
+                "let both blocks wait for the last tcgen05.commit, which arrives at both by .multicast::cluster, before one ends"
+                    .to_owned(),
+            );
+        }
+        flow
     }
 
     /// Reports an event of work of a block of the cluster to the observer of that block.

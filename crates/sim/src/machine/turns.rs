@@ -15,6 +15,7 @@ const WINDOW: usize = 1024;
 /// Blocks of one window start in any order, and all of them before the next window begins. A window is never larger than
 /// the number of resident blocks: a kernel whose blocks wait for blocks with lower numbers, which devices start first, also
 /// ends here.
+#[derive(Debug)]
 pub(super) struct Turns {
     blocks: Blocks,
     random: SplitMix,
@@ -26,6 +27,13 @@ pub(super) struct Turns {
     behind: u32,
     /// The block that starts before all others, if any.
     first: Option<u32>,
+}
+
+/// All blocks have started.
+impl Default for Turns {
+    fn default() -> Turns {
+        Turns::new(Blocks::InOrder, 0, 1)
+    }
 }
 
 impl Turns {

@@ -124,7 +124,7 @@ const SLICE: u64 = 1024;
 /// not continue alone; only a program that polls memory by plain loads, which is a race, depends on the turn.
 const LONG_SLICE: u64 = 1 << 20;
 /// Bytes that an instruction may move one by one before it counts as more than one instruction.
-pub(super) const WORK_UNIT: u64 = 4096;
+pub(crate) const WORK_UNIT: u64 = 4096;
 /// Slices after which a runnable subwarp gets its turn even if other subwarps, which diverge and join again before a
 /// slice ends, always come first.
 const PATIENCE: u64 = 16;
@@ -484,6 +484,7 @@ impl Warp<'_, '_> {
             Wait::Barrier { id, phase } => self.cta.barriers[super::at(id)].phase != phase,
             Wait::Registers(count) => self.has_registers(count),
             Wait::Columns(count) => self.cta.tensor.memory.has_room(count),
+            Wait::Pair => self.pair_is_ready(),
             Wait::Warpgroup { count, executed } => self.cta.warpgroup(self.state.id).reached(count, executed),
         }
     }

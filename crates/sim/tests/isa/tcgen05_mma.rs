@@ -549,13 +549,21 @@ fn what_is_wrong_or_unknown_stops() {
     let at = |d: &str| format!("tcgen05.mma.cta_group::1.kind::f16 {d}, %da, %da, %r0, %go;");
     stops(&at("[%mem+500]"), 0x0808_0010, Blame::Kernel, "not allocated");
     stops(&at("[%mem+0x100000]"), 0x0808_0010, Blame::Kernel, "from lane 16");
-    stops("tcgen05.mma.cta_group::2.kind::f16 [%mem], %da, %da, %r0, %go;", 0, Blame::Gap, "pairs of blocks");
-    stops("tcgen05.shift.cta_group::1.down [%mem];", 0, Blame::Gap, "shifts");
     stops(
-        "tcgen05.mma.ws.cta_group::1.kind::f16 [%mem], %da, %da, %r0, %go;",
+        "tcgen05.mma.cta_group::2.kind::f16 [%mem], %da, %da, %r0, %go;",
         0,
+        Blame::Kernel,
+        "all instructions must have the same",
+    );
+    stops("tcgen05.shift.cta_group::1.down [%mem];", 0, Blame::Gap, "shifts");
+    let stationary = "tcgen05.mma.ws.cta_group::1.kind::f16 [%mem], %da, %da, %r0, %go;";
+    stops(stationary, 0x0808_0010, Blame::Kernel, "M 128 and N 32");
+    stops(stationary, 0x4810_0010, Blame::Gap, "a shift of B");
+    stops(
+        "tcgen05.mma.ws.cta_group::1.kind::f16 [%mem], %da, %da, %r0, %go, %da;",
+        0x0810_0010,
         Blame::Gap,
-        "weight-stationary",
+        "zero-column mask",
     );
     stops(
         "tcgen05.mma.cta_group::1.kind::f16 [%mem], %da, %da, %r0, %go, 3;",
@@ -578,7 +586,7 @@ fn errors_of_descriptors_stop() {
     let stop = kind(&format!("{head} mov.u64 %da, 0x0040400000000000; {mma}"));
     assert!(stop.sentence.contains("must be zero"), "{stop}");
     let stop = kind(&format!("{head} mov.u64 %da, 0x2000400000000000; {mma}"));
-    assert_eq!(stop.blame, Blame::Gap, "{stop}");
+    assert!(stop.sentence.contains("K-major operand with the swizzle in units of 32"), "{stop}");
     let commit = "@%in tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%y];";
     let stop = kind(&format!("{head} mov.u32 %y, slot; add.u32 %y, %y, 8; {commit} bar.sync 0;"));
     assert_eq!(stop.kind, StopKind::Mbarrier, "{stop}");

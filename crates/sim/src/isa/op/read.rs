@@ -42,7 +42,8 @@ impl Op {
             "selp" => Op::Select(read.ty()?),
             "mov" => Op::Move(read.mov()?),
             "cvta" | "mapa" => Op::ConvertAddress,
-            "isspacep" | "getctarank" => Op::TestSpace,
+            "clusterlaunchcontrol" if read.has("try_cancel") => Op::Bulk(Bulk::Store),
+            "isspacep" | "getctarank" | "clusterlaunchcontrol" => Op::TestSpace,
             "cvt" => Op::Convert(read.convert()?),
             "ld" | "ldu" => Op::Load(Load {
                 space: read.space(),

@@ -7,12 +7,14 @@ use crate::stop::{Blame, StopKind};
 
 pub(super) fn bind(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let generic = !spec.has("shared::cluster");
+    let blocks = super::blocks(spec);
     let multicast = spec.has("multicast::cluster");
     let mut slots = vec![Slot::Address];
     if multicast {
         slots.push(Slot::Src(Type::U16));
     }
     Ok(Bound::fallible(slots, move |w, args: &Args| {
+        super::enter(w, blocks)?;
         let addresses = w.addresses(args.at[0]);
         let masks = if multicast { w.state.regs.w32[at(args.o[0])] } else { Row([0; 32]) };
         for lane in lanes_of(w.exec) {

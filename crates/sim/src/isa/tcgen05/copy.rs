@@ -3,15 +3,19 @@
 //!
 //! ```text
 //!  128x256b, 128x128b       row r to lane r
+//!  4x256b                   row r to lane 32 r, from the lane of the address
 //!  64x128b.warpx2::02_13    row r to lanes r and r + 64
 //!  64x128b.warpx2::01_23    row r to lanes r mod 32 + 64 (r / 32), and 32 more
 //!  32x128b.warpx4           row r to lanes r, r + 32, r + 64 and r + 96
 //! ```
+//!
+//! With `.b8x16` each 16 bytes hold 16 elements of 6 or 4 bits, followed by padding. They become bytes: 6 bits from bit 1, 4 from
+//! bit 2.
 
-use super::{check_columns, invalid, split};
+use super::{blocks, check_columns, enter, invalid, split};
 use crate::isa::descriptor::Descriptor;
 use crate::isa::{Args, Bound, Refusal, Slot, Spec};
-use crate::machine::{Action, Flow, Type, Warp, Work, at, lanes_of};
+use crate::machine::{Action, Blocks, Flow, Type, Warp, Work, at, lanes_of};
 use crate::memory::{SharedMemory, TensorMemory};
 use crate::stop::{Blame, StopKind};
 
@@ -22,6 +26,8 @@ enum Spread {
     Warps02And13,
     Warps01And23,
     AllWarps,
+    /// Four rows, one to the lanes of each warp.
+    OneOfEach,
 }
 
 impl Spread {
@@ -33,6 +39,7 @@ impl Spread {
                 let first = row % 32 + 64 * (row / 32);
                 vec![first, first + 32]
             }
+            Spread::OneOfEach => vec![32 * row],
             Spread::AllWarps => (0..4).map(|warp| row + 32 * warp).collect(),
         }
     }
@@ -44,13 +51,23 @@ pub struct TensorCopy {
     from: Descriptor,
     /// The first column.
     column: u32,
+    /// The first lane.
+    lane: u32,
+    /// Bits of an element that becomes a byte; 0 if they are copied as they are.
+    bits: u32,
     rows: u32,
     /// Pieces of 16 bytes in a row.
     pieces: u32,
     spread: Spread,
+    blocks: Blocks,
 }
 
 impl TensorCopy {
+    /// The blocks that copy, each from its own shared memory to its own tensor memory.
+    pub(crate) fn blocks(&self) -> Blocks {
+        self.blocks
+    }
+
     /// The pieces of 16 bytes of shared memory that it reads.
     pub(crate) fn sources(&self) -> Vec<u32> {
         let rows = 0..self.rows;
@@ -67,15 +84,25 @@ impl TensorCopy {
         for row in 0..self.rows {
             for piece in 0..self.pieces {
                 let address = self.from.by_row(row, piece);
-                for word in 0..4 {
-                    let value = shared.word(address / 4 + word);
+                let words = widened([0, 1, 2, 3].map(|word| shared.word(address / 4 + word)), self.bits);
+                for (word, value) in (0..).zip(words) {
                     for lane in self.spread.lanes(row) {
-                        memory.set(lane, self.column + 4 * piece + word, value);
+                        memory.set(self.lane + lane, self.column + 4 * piece + word, value);
                     }
                 }
             }
         }
     }
+}
+
+/// Sixteen elements of this number of bits as bytes.
+fn widened(words: [u32; 4], bits: u32) -> [u32; 4] {
+    if bits == 0 {
+        return words;
+    }
+    let all = words.iter().rev().fold(0u128, |all, word| all << 32 | u128::from(*word));
+    let byte = |i: u32| u32::try_from(all >> (bits * i) & ((1 << bits) - 1)).unwrap_or(0) << (4 - bits / 2);
+    [0, 4, 8, 12].map(|first| (0..4).rev().fold(0, |word, i| word << 8 | byte(first + i)))
 }
 
 /// The descriptor of an instruction, or a stop.
@@ -111,27 +138,39 @@ pub(super) fn bind(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         Some("warpx2::02_13") => Spread::Warps02And13,
         Some(_) => Spread::Warps01And23,
         None if spec.has("warpx4") => Spread::AllWarps,
+        None if spec.get("shape") == Some("4x256b") => Spread::OneOfEach,
         None => Spread::Once,
     };
     let rows = match spread {
         Spread::Once => 128,
         Spread::Warps02And13 | Spread::Warps01And23 => 64,
         Spread::AllWarps => 32,
+        Spread::OneOfEach => 4,
     };
-    let pieces = if spec.get("shape") == Some("128x256b") { 2 } else { 1 };
+    let pieces = if matches!(spec.get("shape"), Some("128x256b" | "4x256b")) { 2 } else { 1 };
+    let bits = match spec.get("src_fmt") {
+        Some("b6x16_p32") => 6,
+        Some(_) => 4,
+        None => 0,
+    };
+    let blocks = blocks(spec);
     Ok(Bound::fallible([Slot::Address, Slot::Src(Type::B64)], move |w, args: &Args| {
+        enter(w, blocks)?;
+        let mut work = 0;
         let (to, codes) = (w.addresses(args.at[0]), w.state.regs.w64[at(args.o[0])]);
         for lane in lanes_of(w.exec) {
             let (first, column) = split(u32::try_from(to.0[lane] & 0xffff_ffff).unwrap_or(0));
-            if first != 0 {
+            if first >= if spread == Spread::OneOfEach { 32 } else { 1 } {
                 return Err(invalid(w, format!("tcgen05.cp to lane {first}; expected lane 0")));
             }
-            let copy = TensorCopy { from: descriptor(w, codes.0[lane])?, column, rows, pieces, spread };
-            check_columns(w, "tcgen05.cp", column, 4 * pieces)?;
+            let from = descriptor(w, codes.0[lane])?;
+            let copy = TensorCopy { from, column, lane: first, bits, rows, pieces, spread, blocks };
+            check_columns(w, blocks, "tcgen05.cp", column, 4 * pieces)?;
             check_pieces(w, "tcgen05.cp", copy.sources().into_iter())?;
             w.start_tensor(Work::of(w, lane, Action::Copy(copy)))?;
+            work += 128 * 16 * at(pieces * blocks.count());
         }
-        Ok(Flow::Next)
+        Ok(w.worked(work))
     }))
 }
 
