@@ -58,7 +58,8 @@ const ARRIVES_LATER: &str = "all stages expect the same number of bytes: a stage
                              there, which is later";
 const IN_ORDER: &str = "the first stage is filled again after the multiplications of the last one, and those of one thread are complete in order";
 const BOTH_BARRIERS: &str = "the same threads use both barriers in turn";
-const IMPLIED_TAKEN: &str = "these scores are multiplied after the correction of the tile before, which has read its factors";
+const IMPLIED_TAKEN: &str =
+    "these scores are multiplied after the correction of the tile before, which has read its factors";
 const IMPLIED_ADDED: &str = "the factors follow scores whose commit covers the values of the tile before";
 const DEPENDENT: &str = "the product reads the registers, which orders it after the load, and the store to the same columns is executed after that";
 
@@ -98,4 +99,42 @@ pub(super) static SURVIVORS: &[Survivor] = &[
     equivalent("multicast", 44, "`named_barrier_sync` at the next barrier", OTHER_NUMBER),
     equivalent("multicast", 44, "`named_barrier_sync` repeated", TWICE),
     equivalent("multicast", 49, "`empty[stage]` of the next stage", SWAPPED),
+    missed("tcgen05_gemm", 35, "`fence_mbarrier_init` removed", INIT_UNSEEN),
+    missed("tcgen05_gemm", 41, "`fence_before_sync` removed", NO_FENCE),
+    missed("tcgen05_gemm", 43, "`fence_after_sync` removed", NO_FENCE),
+    equivalent("tcgen05_gemm", 51, "`shared.empty[stage]` of the next stage", LATER),
+    equivalent("tcgen05_gemm", 52, "`shared.full[stage]` of the next stage", ARRIVES_LATER),
+    missed("tcgen05_gemm", 67, "`fence_after_sync` removed", NO_FENCE),
+    missed("tcgen05_gemm", 70, "`fence_after_sync` removed", NO_FENCE),
+    equivalent("tcgen05_gemm", 74, "`shared.empty[stage]` of the next stage", IN_ORDER),
+    missed("tcgen05_gemm", 89, "`fence_after_sync` removed", NO_FENCE),
+    missed("tcgen05_gemm", 95, "`fence_before_sync` removed", NO_FENCE),
+    equivalent("tcgen05_gemm", 101, "`named_barrier_sync` at the next barrier", BOTH_BARRIERS),
+    equivalent("tcgen05_gemm", 101, "`named_barrier_sync` repeated", TWICE),
+    equivalent("tcgen05_gemm", 110, "`named_barrier_sync` at the next barrier", OTHER_NUMBER),
+    equivalent("tcgen05_gemm", 110, "`named_barrier_sync` repeated", TWICE),
+    equivalent("tcgen05_gemm", 112, "`tma_store` repeated", TWICE),
+    missed("tcgen05_gemm", 121, "`fence_before_sync` removed", NO_FENCE),
+    missed("tcgen05_gemm", 123, "`fence_after_sync` removed", NO_FENCE),
+    missed("tcgen05_attention", 72, "`fence_mbarrier_init` removed", INIT_UNSEEN),
+    missed("tcgen05_attention", 78, "`fence_before_sync` removed", NO_FENCE),
+    missed("tcgen05_attention", 80, "`fence_after_sync` removed", NO_FENCE),
+    missed("tcgen05_attention", 89, "`fence_after_sync` removed", NO_FENCE),
+    missed("tcgen05_attention", 114, "`fence_before_sync` removed", NO_FENCE),
+    missed("tcgen05_attention", 132, "`fence_after_sync` removed", NO_FENCE),
+    missed("tcgen05_attention", 147, "`fence_before_sync` removed", NO_FENCE),
+    missed("tcgen05_attention", 158, "`fence_after_sync` removed", NO_FENCE),
+    missed("tcgen05_attention", 187, "`fence_after_sync` removed", NO_FENCE),
+    missed("tcgen05_attention", 196, "`fence_after_sync` removed", NO_FENCE),
+    missed("tcgen05_attention", 250, "`fence_before_sync` removed", NO_FENCE),
+    missed("tcgen05_attention", 252, "`fence_after_sync` removed", NO_FENCE),
+    equivalent("tcgen05_attention", 103, "`mbarrier_wait` removed", IMPLIED_TAKEN),
+    equivalent("tcgen05_attention", 131, "`mbarrier_wait` removed", IMPLIED_ADDED),
+    equivalent("tcgen05_attention", 139, "`tensor_wait_loads` removed", DEPENDENT),
+    equivalent("tcgen05_attention", 204, "`shared.v_empty[stage]` of the next stage", SWAPPED),
+    equivalent("tcgen05_attention", 212, "`shared.k_empty[next]` of the next stage", SWAPPED),
+    equivalent("tcgen05_attention", 228, "`shared.k_empty[stage]` of the next stage", LATER),
+    equivalent("tcgen05_attention", 231, "`shared.v_empty[stage]` of the next stage", LATER),
+    equivalent("tcgen05_attention", 241, "`elect()` for all lanes", ONE_STORE),
+    equivalent("tcgen05_attention", 244, "`tma_store` repeated", TWICE),
 ];
