@@ -58,8 +58,6 @@ const ARRIVES_LATER: &str = "all stages expect the same number of bytes: a stage
                              there, which is later";
 const IN_ORDER: &str = "the first stage is filled again after the multiplications of the last one, and those of one thread are complete in order";
 const BOTH_BARRIERS: &str = "the same threads use both barriers in turn";
-const IMPLIED_TAKEN: &str =
-    "these scores are multiplied after the correction of the tile before, which has read its factors";
 const IMPLIED_ADDED: &str = "the factors follow scores whose commit covers the values of the tile before";
 const DEPENDENT: &str = "the product reads the registers, which orders it after the load, and the store to the same columns is executed after that";
 
@@ -128,7 +126,6 @@ pub(super) static SURVIVORS: &[Survivor] = &[
     missed("tcgen05_attention", 196, "`fence_after_sync` removed", NO_FENCE),
     missed("tcgen05_attention", 250, "`fence_before_sync` removed", NO_FENCE),
     missed("tcgen05_attention", 252, "`fence_after_sync` removed", NO_FENCE),
-    equivalent("tcgen05_attention", 103, "`mbarrier_wait` removed", IMPLIED_TAKEN),
     equivalent("tcgen05_attention", 131, "`mbarrier_wait` removed", IMPLIED_ADDED),
     equivalent("tcgen05_attention", 139, "`tensor_wait_loads` removed", DEPENDENT),
     equivalent("tcgen05_attention", 204, "`shared.v_empty[stage]` of the next stage", SWAPPED),
