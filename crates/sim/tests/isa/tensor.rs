@@ -20,6 +20,7 @@ const ROOM: usize = 10 << 10;
 /// one arrival. `%p` is the generic address of the map, `%q` is true in thread 0. At the end `buffer` goes to the third argument.
 /// `WAIT` waits for the first phase.
 fn kernel(body: &str) -> String {
+    let target = if body.contains(".cta_group") { "sm_100a" } else { "sm_90a" };
     let wait = "W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%m], 0; @!%p1 bra W;";
     let copy = |name: &str, load: &str, store: &str| {
         format!(
@@ -28,7 +29,7 @@ fn kernel(body: &str) -> String {
         )
     };
     format!(
-        ".version 9.1\n.target sm_90a\n.address_size 64
+        ".version 9.1\n.target {target}\n.address_size 64
          .visible .entry k(.param .align 64 .b8 map[128], .param .u64 from, .param .u64 out, .param .u64 spare) {{
          .shared .align 1024 .b8 buffer[{ROOM}]; .shared .align 128 .b8 copy[128]; .shared .align 8 .b8 bar[8];
          .reg .b64 %p, %g, %o, %s; .reg .b32 %a, %b, %m, %v, %i, %c, %r, %w<4>; .reg .b16 %h; .reg .pred %q, %p1, %first;
@@ -181,12 +182,6 @@ fn load_body(form: &str, map_bytes: usize, coordinates: &[i32], base: usize, res
 
 /// Loads a box in tile mode, and compares every byte of shared memory.
 fn check_load(map: &TensorMap, data: &[u8], coordinates: &[i32], base: usize) {
-    let dim = coordinates.len();
-    let form =
-        format!("cp.async.bulk.tensor.{dim}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes");
-    let body = load_body(&form, moved(map, coordinates), coordinates, base, "");
-    let left = try_run(map, data, &vec![0xee; ROOM], &body, 1, CopyTiming::Late);
-    let left = left.unwrap_or_else(|stop| panic!("{map:?} {coordinates:?}: {stop}"));
     let mut expected = vec![0xee; ROOM];
     let size = usize::try_from(map.data_type.bits() / 8).unwrap();
     for (at, from) in elements(map, coordinates, base) {
@@ -194,8 +189,17 @@ fn check_load(map: &TensorMap, data: &[u8], coordinates: &[i32], base: usize) {
         let bytes = from.map_or(&outside[..size], |from| &data[from..from + size]);
         expected[at..at + size].copy_from_slice(bytes);
     }
-    let wrong = left.shared.iter().zip(&expected).position(|(found, expected)| found != expected);
-    assert_eq!(wrong, None, "{map:?} {coordinates:?}");
+    let dim = coordinates.len();
+    for (space, group) in [("cluster", ""), ("cluster", ".cta_group::1"), ("cta", ".cta_group::1")] {
+        let form = format!(
+            "cp.async.bulk.tensor.{dim}d.shared::{space}.global.tile.mbarrier::complete_tx::bytes{group}"
+        );
+        let body = load_body(&form, moved(map, coordinates), coordinates, base, "");
+        let left = try_run(map, data, &vec![0xee; ROOM], &body, 1, CopyTiming::Late);
+        let left = left.unwrap_or_else(|stop| panic!("{map:?} {coordinates:?}: {stop}"));
+        let wrong = left.shared.iter().zip(&expected).position(|(found, expected)| found != expected);
+        assert_eq!(wrong, None, "{form} {map:?} {coordinates:?}");
+    }
 }
 
 #[test]
@@ -321,7 +325,9 @@ fn multicast_writes_to_every_block_of_the_mask() {
     let map = TensorMap::tiled(DataType::Uint32, 0, &[40, 20], &[16, 8]);
     let form =
         "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster";
-    for (mask, hint, rest) in [(0b11, "", ""), (0b11, ".L2::cache_hint", ", %p"), (0b10, "", "")] {
+    for (mask, hint, rest) in
+        [(0b11, "", ""), (0b11, ".L2::cache_hint", ", %p"), (0b10, "", ""), (0b11, ".cta_group::1", "")]
+    {
         let body = format!(
             "@%q mbarrier.arrive.expect_tx.shared::cta.b64 _, [%m], {}; barrier.cluster.arrive; barrier.cluster.wait;
              mov.u16 %h, {mask}; @%first {form}{hint} [%b], [%p, {{8, 4}}], [%m], %h{rest};
@@ -418,20 +424,24 @@ fn im2col_visits_the_pixels_of_a_bounding_box() {
             }
         }
         let bytes = row * usize::try_from(columns.pixels).unwrap();
-        for space in ["cta", "cluster"] {
+        for (space, group) in
+            [("cta", ""), ("cluster", ""), ("cta", ".cta_group::1"), ("cluster", ".cta_group::1")]
+        {
             let form = format!(
-                "cp.async.bulk.tensor.{dim}d.shared::{space}.global.im2col.mbarrier::complete_tx::bytes"
+                "cp.async.bulk.tensor.{dim}d.shared::{space}.global.im2col.mbarrier::complete_tx::bytes{group}"
             );
             let rest = format!(", {{{}}}", list(offsets));
             let left = run(&map, &data, &load_body(&form, bytes, start, 0, &rest));
             assert!(left.shared == expected, "{form} {map:?} {start:?}");
         }
-        let form = format!(
-            "cp.async.bulk.tensor.{dim}d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint"
-        );
-        let rest = format!(", {{{}}}, 1, %p", list(offsets));
-        let left = run(&map, &data, &load_body(&form, bytes, start, 0, &rest));
-        assert!(left.shared == expected, "{form} {map:?} {start:?}");
+        for group in ["", ".cta_group::1"] {
+            let form = format!(
+                "cp.async.bulk.tensor.{dim}d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster{group}.L2::cache_hint"
+            );
+            let rest = format!(", {{{}}}, 1, %p", list(offsets));
+            let left = run(&map, &data, &load_body(&form, bytes, start, 0, &rest));
+            assert!(left.shared == expected, "{form} {map:?} {start:?}");
+        }
     }
 }
 
