@@ -55,6 +55,7 @@ const TITLES: &[(&str, &str)] = &[
     ("wmma", "Matrix multiplication (wmma)"),
     ("wgmma", "Asynchronous matrix multiplication (wgmma)"),
     ("tcgen05", "Tensor memory (tcgen05)"),
+    ("cancel", "Cluster launch control"),
     ("lanes", "Between the lanes of a warp"),
     ("sync", "Barriers and fences"),
     ("control", "Control flow and miscellaneous"),

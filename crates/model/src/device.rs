@@ -532,7 +532,7 @@ mod tests {
         assert_eq!(Device::named("voodoo2"), None);
         assert_eq!(Device::of_arch("sm_89").map(|d| d.id), Some("l4"));
         assert_eq!(Device::of_arch("sm_90a").map(|d| d.id), Some("h100"));
-        assert_eq!(Device::of_arch("sm_100"), None);
+        assert_eq!(Device::of_arch("sm_100").map(|d| d.id), Some("b200"));
         assert_eq!(Capability::of_arch("sm_100").map(Capability::max_warps), Some(64));
         assert_eq!(Capability::of_arch("sm_1"), None);
     }

@@ -37,6 +37,8 @@ fn operands(form: &Form) -> Vec<Operand> {
         let list = match rest.chars().next() {
             Some('(') => rest.find(')').unwrap_or(0),
             Some('[') => rest.find(']').unwrap_or(0),
+            // The elements of a vector.
+            Some('{') if not == 0 => rest.find('}').unwrap_or(0),
             _ => 0,
         };
         let end = rest[not + list..].find([',', '{']).map_or(rest.len(), |at| at + not + list);
@@ -101,7 +103,8 @@ fn shapes(text: &str, position: usize, spelling: &[&str]) -> Vec<Shape> {
         }
         "s-desc" | "b-desc" if !spelling.contains(&"mma_async") => vec![Shape::Register(64)],
         "a-operand" => vec![Shape::Register(64), Shape::Address],
-        "disable-output-lane" => vec![words(4)],
+        "disable-output-lane" => vec![words(if spelling.contains(&"cta_group::2") { 8 } else { 4 })],
+        "try_cancel_response" => vec![Shape::Register(128)],
         "enable-input-d" => vec![Shape::Register(1)],
         "tgt" | "tlist" => vec![Shape::Other],
         "immLut" | "N" | "imm-reg-count" => vec![Shape::Integer(24)],
