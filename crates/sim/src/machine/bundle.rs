@@ -4,9 +4,9 @@ use super::{Cta, Flow, LANES, Registers, Row, Warp, at};
 use crate::isa::Args;
 use crate::memory::SharedMemory;
 use crate::num::Rounding;
-use crate::num::float::fma_f32;
+use crate::num::float::{canonical_f32, fma_f32};
 use crate::observe::BundleReads;
-use crate::program::{BASES, Base, Bundle, Load, Step};
+use crate::program::{BASES, Base, Bundle, Load, Step, Sum};
 use crate::simd::{Extent, Half, Level, Simd, at_level};
 use std::sync::Arc;
 
@@ -71,7 +71,20 @@ fn execute<I: Simd>(w: &mut Warp<'_, '_>, bundle: &Arc<Bundle>) -> Option<(u32, 
 #[inline(always)]
 fn steps<I: Simd>(w: &mut Warp<'_, '_>, bundle: &Bundle) -> Option<(u32, Flow)> {
     let code = w.grid.program.code.get(at(bundle.first)..).unwrap_or_default();
+    let mut sums = bundle.sums.iter().peekable();
+    let mut together = 0;
     for ((step, inst), number) in bundle.steps.iter().zip(code).zip(0u32..) {
+        if together > 0 {
+            together -= 1;
+            continue;
+        }
+        if let Some(sum) = sums.next_if(|sum| sum.first == at(number)) {
+            let Cta { shared, places, .. } = &*w.cta;
+            if add_products(&mut w.state.regs, shared, places, sum) {
+                together = sum.length() - 1;
+                continue;
+            }
+        }
         match step {
             Step::Load(load) => {
                 let Cta { shared, places, .. } = &*w.cta;
@@ -100,6 +113,40 @@ fn multiply_add(regs: &mut Registers, args: &Args) {
         out.0[lane] = fma_f32(a[lane], b[lane], c[lane], Rounding::Rn, false);
     }
     regs.w32[d] = out;
+}
+
+/// Adds the products of a sum, unless the addresses of a factor are mixed.
+#[inline(always)]
+fn add_products(regs: &mut Registers, shared: &SharedMemory, places: &[Place; BASES], sum: &Sum) -> bool {
+    let place = |load: &Load| &places[load.base % BASES];
+    if sum.factors.iter().flatten().any(|load| place(load).halves.contains(&Half::Mixed)) {
+        return false;
+    }
+    let mut totals = regs.w32[at(sum.from)].0.map(f32::from_bits);
+    for (half, totals) in totals.as_chunks_mut::<16>().0.iter_mut().enumerate() {
+        for [x, y] in &sum.factors {
+            let word = |load: &Load| {
+                let place = place(load);
+                half_of(shared, index(place.offsets.0[16 * half], load.offset / 4), place.halves[half % 2])
+            };
+            let (x, y) = (word(x), word(y));
+            for lane in 0..16 {
+                totals[lane] = f32::from_bits(x[lane]).mul_add(f32::from_bits(y[lane]), totals[lane]);
+            }
+        }
+    }
+    // Of a sum between, the code of a NaN does not matter: the next sum is a NaN too.
+    regs.w32[at(sum.to)] = Row(totals.map(canonical_f32));
+    true
+}
+
+/// The words of half a warp.
+#[inline(always)]
+fn half_of(shared: &SharedMemory, first: u32, half: Half) -> [u32; 16] {
+    match (half, shared.words(first)) {
+        (Half::Run, Some(words)) => *words,
+        _ => [shared.word(first); 16],
+    }
 }
 
 impl Place {
@@ -148,8 +195,5 @@ fn index(offset: u32, step: i64) -> u32 {
 
 #[inline(always)]
 fn copy(shared: &SharedMemory, first: u32, half: Half, to: &mut [u32]) {
-    match (half, shared.words(first)) {
-        (Half::Run, Some(words)) => to.copy_from_slice(words),
-        _ => to.fill(shared.word(first)),
-    }
+    to.copy_from_slice(&half_of(shared, first, half));
 }

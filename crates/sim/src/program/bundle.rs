@@ -4,7 +4,7 @@
 //! control enters only at the first one. So the places that the loads read are known when the bundle starts: they are
 //! measured once for each register, and observers get all loads in one event.
 
-use super::Program;
+use super::{Inst, Program};
 use crate::isa::op::Control;
 use crate::isa::{Inline, Op};
 use crate::machine::{Execute, Width, at};
@@ -28,6 +28,8 @@ pub struct Bundle {
     pub bases: Box<[Base]>,
     /// Its instructions.
     pub steps: Box<[Step]>,
+    /// Those that are executed together, in order.
+    pub sums: Box<[Sum]>,
     /// Executes it.
     pub execute: Execute,
 }
@@ -65,6 +67,27 @@ pub struct Load {
     pub offset: i64,
     /// Words for each lane.
     pub words: u32,
+}
+
+/// A sum of products, `fma.rn.f32` after `fma.rn.f32`, whose factors are loaded for it: two loads of a word in front of each. Nothing else
+/// reads the factors or the sums between, so only the last sum is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sum {
+    /// The number of its first instruction in the bundle.
+    pub first: usize,
+    /// The factors of each product.
+    pub factors: Box<[[Load; 2]]>,
+    /// The row of the addend.
+    pub from: u32,
+    /// The row of the result.
+    pub to: u32,
+}
+
+impl Sum {
+    /// The number of its instructions.
+    pub fn length(&self) -> usize {
+        3 * self.factors.len()
+    }
 }
 
 impl Bundle {
@@ -112,13 +135,16 @@ pub(super) fn find(program: &mut Program, execute: Execute) {
             }
         }
     }
+    let uses = uses(program);
     let (mut pc, mut number) = (0, 0);
     while pc < program.code.len() {
         let (bases, steps) = collect(program, pc, &entered);
         let length = steps.len();
         if LENGTHS.contains(&length) {
             let first = u32::try_from(pc).unwrap_or(u32::MAX);
-            let bundle = Bundle { number, first, bases: bases.into(), steps: steps.into(), execute };
+            let sums = sums(&program.code[pc..pc + length], &steps, &uses);
+            let (bases, steps, sums) = (bases.into(), steps.into(), sums.into());
+            let bundle = Bundle { number, first, bases, steps, sums, execute };
             program.code[pc].bundle = Some(Arc::new(bundle));
             number += 1;
             pc += length;
@@ -173,4 +199,58 @@ fn collect(program: &Program, start: usize, entered: &[bool]) -> (Vec<Base>, Vec
         changed.extend(&meta.writes);
     }
     (bases, steps)
+}
+
+/// How many operands of instructions are each 32-bit row; empty if the program has functions, whose arguments are operands of no
+/// instruction.
+fn uses(program: &Program) -> Vec<u32> {
+    let mut uses = Vec::new();
+    if program.callees.is_empty() && program.call_sites.is_empty() {
+        uses.resize(program.registers.w32.len(), 0);
+        let reads = program.metas.iter().flat_map(|meta| &meta.reads);
+        for (_, row) in reads.filter(|(width, _)| *width == Width::W32) {
+            if let Some(uses) = uses.get_mut(at(*row)) {
+                *uses += 1;
+            }
+        }
+    }
+    uses
+}
+
+/// The sums of products among the instructions of a bundle.
+fn sums(code: &[Inst], steps: &[Step], uses: &[u32]) -> Vec<Sum> {
+    let once = |row: u32| uses.get(at(row)) == Some(&1);
+    // Two loads and the product of what they loaded, which nothing else reads.
+    let product = |number: usize| {
+        let [Step::Load(x), Step::Load(y), Step::Fma] = steps.get(number..number + 3)? else { return None };
+        let [x_row, y_row] = [code.get(number)?.args.o[0], code.get(number + 1)?.args.o[0]];
+        let [to, a, b, from] = code.get(number + 2)?.args.o[..4] else { return None };
+        let used = (a, b) == (x_row, y_row) || (a, b) == (y_row, x_row);
+        let apart = x_row != y_row && ![x_row, y_row].contains(&from);
+        (used && apart && x.words == 1 && y.words == 1 && once(x_row) && once(y_row)).then_some((
+            [*x, *y],
+            from,
+            to,
+        ))
+    };
+    let (mut sums, mut number): (Vec<Sum>, usize) = (Vec::new(), 0);
+    while number < steps.len() {
+        let Some((factors, from, to)) = product(number) else {
+            number += 1;
+            continue;
+        };
+        let mut sum = Sum { first: number, factors: Box::default(), from, to };
+        let mut all = vec![factors];
+        number += 3;
+        while let Some((factors, _, to)) =
+            product(number).filter(|(_, from, _)| *from == sum.to && once(*from))
+        {
+            all.push(factors);
+            sum.to = to;
+            number += 3;
+        }
+        sum.factors = all.into();
+        sums.push(sum);
+    }
+    sums
 }

@@ -14,7 +14,7 @@ mod time;
 mod values;
 
 pub use bounds::LaunchBounds;
-pub use bundle::{BASES, Base, Bundle, Load, Step};
+pub use bundle::{BASES, Base, Bundle, Load, Step, Sum};
 pub use decode::decode;
 pub use link::{ConstantBank, Linked, Managed, Parameter, Symbol, link};
 pub use special::{RESERVED_SHARED, Special, SpecialKind};

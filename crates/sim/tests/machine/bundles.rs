@@ -44,6 +44,10 @@ fn body(random: &mut Random) -> Vec<String> {
                 1 if wild => step + 1400,
                 _ => step,
             };
+            if random.below(6) == 0 {
+                lines.extend(sum(random, &base, offset, to));
+                continue;
+            }
             lines.push(match random.below(8) {
                 0..4 => format!("ld.shared.u32 %x{to}, [{base}+{offset}];"),
                 4 => format!("ld.shared.v2.u32 {{%x{to}, %y{to}}}, [%a3+{}];", offset & !0x4),
@@ -58,6 +62,30 @@ fn body(random: &mut Random) -> Vec<String> {
             lines.push("bar.sync 0;".to_owned());
         }
     }
+    lines
+}
+
+/// A sum of products, whose factors are loaded for it; sometimes they, or a sum in between, are used again. Many are NaN: `%x7` has the
+/// bits of one, and is stored by some kernels.
+fn sum(random: &mut Random, base: &str, offset: u32, to: u32) -> Vec<String> {
+    let mut lines = vec!["{ .reg .f32 %p<9>, %q<9>, %s<9>;".to_owned()];
+    lines.push(format!("mov.b32 %s0, %x{};", random.below(8)));
+    let terms = 1 + random.below(6);
+    for term in 0..terms {
+        let (other, step) = (random.below(3), random.of(&[0, 4, 64, 128, 1024]));
+        let (first, second) = random.of(&[("p", "q"), ("q", "p")]);
+        lines.push(format!("ld.shared.f32 %{first}{term}, [{base}+{offset}];"));
+        lines.push(format!("ld.shared.f32 %{second}{term}, [%a{other}+{step}];"));
+        let addend = if random.below(12) == 0 { format!("%p{term}") } else { format!("%s{term}") };
+        lines.push(format!("fma.rn.f32 %s{}, %p{term}, %q{term}, {addend};", term + 1));
+    }
+    let used = match random.below(4) {
+        0 => format!("%s{}", random.below(terms + 1)),
+        1 => format!("%{}{}", random.of(&["p", "q"]), random.below(terms)),
+        _ => format!("%s{terms}"),
+    };
+    lines.push(format!("mov.b32 %y{to}, {used};"));
+    lines.push(format!("mov.b32 %x{to}, %s{terms}; }}"));
     lines
 }
 
@@ -76,6 +104,7 @@ fn kernel(lines: &[String], apart: bool) -> String {
     for i in 0..8 {
         writeln!(text, "mad.lo.u32 %x{i}, %t, {}, {i}; mov.u32 %y{i}, {i};", i + 3).unwrap();
     }
+    text.push_str("or.b32 %x7, %x7, 0x7f900000;\n");
     for i in 0..4 {
         writeln!(text, "cvt.u64.u32 %w{i}, %a{i};").unwrap();
     }
