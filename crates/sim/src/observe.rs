@@ -121,6 +121,8 @@ pub struct BulkCopy {
     pub tensor: bool,
     /// Bytes of shared memory that it may use.
     pub extent: u32,
+    /// Of each 16 bytes, those that it copies, one bit each.
+    pub mask: u16,
 }
 
 impl BulkCopy {
