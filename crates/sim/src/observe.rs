@@ -116,8 +116,8 @@ pub struct BulkCopy {
     pub reduces: bool,
     /// Whether it is one of the copies of a multicast.
     pub multicast: bool,
-    /// Whether a tensor map describes it. Then its place in global memory is that of the box, whose rows are reported separately,
-    /// and it may use more bytes of shared memory than it moves.
+    /// Whether a tensor map or a byte mask describes it. Then its rows in global memory are reported separately; with a map, its
+    /// place there is that of the box, and it may use more bytes of shared memory than it moves.
     pub tensor: bool,
     /// Bytes of shared memory that it may use.
     pub extent: u32,

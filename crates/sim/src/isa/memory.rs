@@ -261,10 +261,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         store_ordered
     ),
     op!(
-        boxed!(
-            "st.async{.mmio}.release.scope{.global}.type [a], b",
-            "; .scope = .gpu .sys; .type = .b8 .b16 .b32 .b64 .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64 .f32 .f64"
-        ),
+        "st.async{.mmio}.release.scope{.global}.type [a], b; .scope = .gpu .sys; .type = .b8 .b16 .b32 .b64 .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64 .f32 .f64",
         "st-async",
         (8, 7, 100),
         store_ordered

@@ -275,9 +275,17 @@ fn nearest_bf16(x: f64) -> u64 {
     if x.abs() >= 2f64.powi(128) - 2f64.powi(119) {
         return sign | 0x7f80;
     }
-    let below = (0..0x7f80).collect::<Vec<u64>>().partition_point(|code| bf16(*code) <= x.abs()) as u64 - 1;
-    let (down, up) =
-        (x.abs() - bf16(below), if below == 0x7f7f { 2f64.powi(128) } else { bf16(below + 1) } - x.abs());
+    let (mut below, mut above) = (0, 0x7f80);
+    while above - below > 1 {
+        let middle = u64::midpoint(below, above);
+        if bf16(middle) <= x.abs() {
+            below = middle;
+        } else {
+            above = middle;
+        }
+    }
+    let next = if below == 0x7f7f { 2f64.powi(128) } else { bf16(below + 1) };
+    let (down, up) = (x.abs() - bf16(below), next - x.abs());
     let odd = below & 1 != 0;
     sign | if down < up || (down == up && !odd) { below } else { below + 1 }
 }
@@ -289,7 +297,7 @@ fn scaled_values_to_bf16() {
     for ty in ["s2f6x2", "e2m1x2", "e2m3x2", "e3m2x2", "e4m3x2", "e5m2x2"] {
         let value = |code: u64| -> f64 {
             if ty == "s2f6x2" {
-                return f64::from(code as u8 as i8) / 64.0;
+                return f64::from((code as u8).cast_signed()) / 64.0;
             }
             let form = format(ty);
             let magnitude = code & (form.sign() - 1);
