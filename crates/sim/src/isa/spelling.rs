@@ -77,8 +77,7 @@ fn shapes(text: &str, position: usize, spelling: &[&str]) -> Vec<Shape> {
     match text {
         "[tensorMap, tensorCoords]" => vec![Shape::Image(vec![words(tensor_rank(spelling))])],
         "im2colOffsets" => vec![Shape::Vector(vec![Shape::Register(16); tensor_rank(spelling) - 2])],
-        "byteMask" | "scale-factor" => vec![Shape::Register(16)],
-        "ctaMask" => vec![Shape::Register(16)],
+        "byteMask" | "ctaMask" | "scale-factor" => vec![Shape::Register(16)],
         "ord" | "initval" => vec![Shape::Integer(0)],
         "new_val"
             if ["elemtype", "interleave_layout", "swizzle_mode", "fill_mode"]
