@@ -30,7 +30,8 @@ pub const GAPS: &[Gap] = gaps! {
     "fma" ["oob"] => "the manual does not define the code of the NaN that marks elements out of bounds";
     "cp" ["ignore_oob"] => "bytes that a copy may leave out are not supported";
     "tcgen05" ["sp"] => "sparse multiplications in tensor memory are not supported";
-    "tcgen05" ["shift" "ashift" "red"] => "shifts and reductions of tensor memory are not supported";
+    "tcgen05" ["ashift"] => "the manual does not define whether .ashift multiplies the shifted rows of A or shifts them in tensor memory for later";
+    "tcgen05" ["red"] => "the manual defines tcgen05.ld.red for sm_101a and sm_103f, not for sm_100a";
     "vadd" => VIDEO; "vsub" => VIDEO; "vabsdiff" => VIDEO; "vmin" => VIDEO; "vmax" => VIDEO; "vshl" => VIDEO; "vshr" => VIDEO;
     "vmad" => VIDEO; "vset" => VIDEO;
     "tex" ["2dms" "a2dms"] => SAMPLES;

@@ -1,6 +1,7 @@
-//! Less frequent forms of `tcgen05`: `.ws`, copies of four rows and copies that widen elements, A with elements of less than a byte
+//! Less frequent forms of `tcgen05`: `.ws`, shifts, copies of four rows and copies that widen elements, A with elements of less than a byte
 //! in tensor memory, MN-major tf32.
 #![expect(
+    clippy::unwrap_used,
     clippy::as_conversions,
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -11,6 +12,7 @@
 use crate::tcgen05::{drain, fill, kernel, run};
 use warpproof_sim::num::Rounding;
 use warpproof_sim::num::convert::cvt_f16_f32;
+use warpproof_sim::{Blame, StopKind};
 
 /// Bytes of the operands in shared memory: A, then B.
 const TILE: usize = 40960;
@@ -105,6 +107,65 @@ fn four_rows_are_copied_to_a_lane_of_each_warp() {
             let want = if lane % 32 == 31 { u32::from_le_bytes(bytes) } else { 0 };
             assert_eq!(*word, want, "lane {lane} column {i}");
         }
+    }
+}
+
+/// The cell of a lane and column before a shift.
+fn number(lane: usize, column: usize) -> u32 {
+    (lane << 16 | column) as u32 + 1
+}
+
+#[test]
+fn rows_of_a_warp_are_shifted() {
+    let words = 24;
+    let cells: Vec<u32> =
+        (0..128).flat_map(|lane| (0..words).map(move |column| number(lane, column))).collect();
+    for (first, column) in [(0, 0), (32, 8), (64, 3), (96, 16)] {
+        let shift = format!("tcgen05.shift.cta_group::1.down [%mem+{:#x}];", first << 16 | column);
+        let got = after(words, &cells, &[], (0, 0), 0, &shift);
+        for (lane, at) in (0..128).flat_map(|lane| (0..words).map(move |at| (lane, at))) {
+            let moves = (first..first + 31).contains(&lane) && (column..column + 8).contains(&at);
+            let want = number(lane + usize::from(moves), at);
+            assert_eq!(
+                got[lane * words + at],
+                want,
+                "from lane {first} column {column}: lane {lane} column {at}"
+            );
+        }
+    }
+}
+
+/// A convolution shifts its pixels, and copies the next ones to the last lanes; the instructions of a thread are executed in order.
+#[test]
+fn shifts_and_copies_are_executed_in_order() {
+    let tile: Vec<u8> = (0..TILE).map(|i| (i * 5 + i / 256) as u8).collect();
+    let cells: Vec<u32> = (0..128).flat_map(|lane| (0..8).map(move |column| number(lane, column))).collect();
+    let shifts = [0, 32, 64, 96]
+        .map(|lane: u32| format!("@%in tcgen05.shift.down.cta_group::1 [%mem+{:#x}];\n", lane << 16));
+    let copy = "@%in tcgen05.cp.cta_group::1.4x256b [%mem+0x1f0000], %da;\n";
+    let all = format!("{0}{copy}{0}", shifts.concat());
+    let got = after(8, &cells, &tile, (descriptor(0), 0), 0, all.trim_start_matches("@%in "));
+    for (lane, row) in got.chunks(8).take(128).enumerate() {
+        for (column, word) in row.iter().enumerate() {
+            let from = place(lane / 32, 4 * column);
+            let copied = u32::from_le_bytes([tile[from], tile[from + 1], tile[from + 2], tile[from + 3]]);
+            let want = if lane % 32 < 30 { number(lane + 2, column) } else { copied };
+            assert_eq!(*word, want, "lane {lane} column {column}");
+        }
+    }
+}
+
+#[test]
+fn misuse_of_shifts_stops() {
+    for (address, kind, sentence) in [
+        ("%mem+0x50000", StopKind::Malformed, "tcgen05.shift at lane 5"),
+        ("%mem+0x800000", StopKind::Malformed, "tcgen05.shift at lane 128"),
+        ("%mem+505", StopKind::Bounds, "tcgen05.shift uses column 512"),
+    ] {
+        let body = format!("setp.eq.u32 %in, %t, 0; @%in tcgen05.shift.cta_group::1.down [{address}];");
+        let stop = run(&kernel(8, 8, &body), 128, &[0; 1024]).unwrap_err();
+        assert_eq!((stop.blame, stop.kind), (Blame::Kernel, kind), "{stop}");
+        assert!(stop.sentence.contains(sentence), "{stop}");
     }
 }
 
