@@ -227,6 +227,44 @@ fn small_elements_of_a_are_bytes_in_tensor_memory() {
     }
 }
 
+/// D is divided by a power of two before the products are added.
+#[test]
+fn d_is_scaled_by_powers_of_two() {
+    let (m, n) = (128, 16);
+    for (kind, scale) in [("f16", 0u32), ("f16", 1), ("f16", 15), ("tf32", 3)] {
+        let (ty, bytes) = if kind == "f16" { (0, 2) } else { (2, 4) };
+        let mut tile = vec![0; TILE];
+        let mut put = |at: usize, value: f32| match bytes {
+            2 => tile[at..at + 2]
+                .copy_from_slice(&cvt_f16_f32(value.to_bits(), Rounding::Rn, false).to_le_bytes()),
+            _ => tile[at..at + 4].copy_from_slice(&value.to_le_bytes()),
+        };
+        for k in 0..32 / bytes {
+            for row in 0..m {
+                put(place(row, bytes * k), small(3 * row + k));
+            }
+            for row in 0..n {
+                put(B_START + place(row, bytes * k), small(row + 5 * k));
+            }
+        }
+        let before = |row: usize, column: usize| small(row + 2 * column) * 32768.0;
+        let cells: Vec<u32> =
+            (0..m).flat_map(|row| (0..n).map(move |column| before(row, column).to_bits())).collect();
+        let mma = format!("tcgen05.mma.cta_group::1.kind::{kind} [%mem], %da, %db, %r0, %in, {scale};");
+        let fields = idesc(1 << 4 | ty << 7 | ty << 10, m, n);
+        let got = after(n, &cells, &tile, (descriptor(0), descriptor(B_START)), fields, &mma);
+        for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
+            let product: f32 = (0..32 / bytes).map(|k| small(3 * row + k) * small(column + 5 * k)).sum();
+            let want = product + before(row, column) / (1 << scale) as f32;
+            assert_eq!(
+                f32::from_bits(got[row * n + column]),
+                want,
+                "{kind} {scale} row {row} column {column}"
+            );
+        }
+    }
+}
+
 /// MN-major tf32 without swizzle, and with the swizzle of 128 bytes in units of 32 bytes.
 #[test]
 fn words_by_column() {

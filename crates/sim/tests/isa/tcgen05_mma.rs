@@ -571,7 +571,7 @@ fn what_is_wrong_or_unknown_stops() {
     );
     stops(
         "tcgen05.mma.cta_group::1.kind::f16 [%mem], %da, %da, %r0, %go, 3;",
-        0,
+        0x0808_0000,
         Blame::Gap,
         "scale-input-d",
     );
