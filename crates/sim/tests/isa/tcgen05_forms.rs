@@ -1,7 +1,6 @@
 //! Less frequent forms of `tcgen05`: `.ws`, shifts, copies of four rows and copies that widen elements, A with elements of less than a byte
 //! in tensor memory, MN-major tf32.
 #![expect(
-    clippy::unwrap_used,
     clippy::as_conversions,
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,

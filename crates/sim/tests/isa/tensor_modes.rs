@@ -215,10 +215,13 @@ fn row_of_images(
     found
 }
 
+/// The dimensions, the bounding box, the steps, the coordinates, and the offset.
+type Case<'a> = (&'a [u64], Columns, [u32; 2], &'a [i32], i32);
+
 #[test]
 fn pixels_along_width() {
     let data = pattern(60_000);
-    let cases: [(&[u64], Columns, [u32; 2], &[i32], i32); 7] = [
+    let cases: [Case<'_>; 7] = [
         (&[32, 9, 7, 12], columns(0, 0, 100), [1, 1], &[0, 3, 2, 0], 0),
         // A filter of three elements with a padding of 1, element by element.
         (&[32, 9, 7, 12], columns(-1, -1, 90), [1, 1], &[0, -1, 2, 1], 0),

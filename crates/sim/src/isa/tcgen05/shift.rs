@@ -37,7 +37,7 @@ impl TensorShift {
 
     /// The groups of 16 lanes that it reads and writes, one bit each.
     pub(crate) fn halves(&self) -> u8 {
-        3 << (self.lane / 16 & 7)
+        3 << ((self.lane / 16) & 7)
     }
 
     /// Shifts.
