@@ -203,7 +203,7 @@ pub enum TensorAction<'a> {
         /// For its stores.
         stores: bool,
     },
-    /// A thread issues a copy or a multiplication.
+    /// A thread issues a copy, a shift or a multiplication.
     Issued {
         /// Addresses in shared memory of the 16-byte pieces that it reads.
         pieces: &'a [u32],
@@ -221,7 +221,7 @@ pub enum TensorAction<'a> {
         /// The addresses of the 16-byte pieces.
         pieces: &'a [u32],
     },
-    /// The oldest copy or multiplication of the thread is complete.
+    /// The oldest copy, shift or multiplication of the thread is complete.
     Completed,
     /// A thread executes `tcgen05.commit`.
     Committed,

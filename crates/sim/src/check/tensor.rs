@@ -1,8 +1,8 @@
 //! Tensor memory: who accesses which columns, and in which order.
 //!
-//! Reported, from the PTX manual's sections on `tcgen05`: an access to columns that is not ordered after the copy, the multiplication, the
+//! Reported, from the PTX manual's sections on `tcgen05`: an access to columns that is not ordered after the copy, the shift, the multiplication, the
 //! load or the store that used them before; columns that are read although nothing wrote them since they were allocated; columns that
-//! the block never frees; registers of a load that are overwritten before it is complete (`tensor_loads.rs`). A copy or a
+//! the block never frees; registers of a load that are overwritten before it is complete (`tensor_loads.rs`). A copy, a shift or a
 //! multiplication is complete for a thread that has waited for an mbarrier at which a later `tcgen05.commit` arrived; a load or
 //! a store of a warp is complete after `tcgen05.wait`. Operands in shared memory that are overwritten too early are found by the
 //! race check, because the tensor core is an agent of its own (`bulk.rs`).
@@ -193,6 +193,7 @@ impl Access<'_> {
         match self.op(pc) {
             Op::Tensor(TensorOp::Multiply) => "tcgen05.mma",
             Op::Tensor(TensorOp::Copy) => "tcgen05.cp",
+            Op::Tensor(TensorOp::Shift) => "tcgen05.shift",
             Op::Tensor(TensorOp::Load) => "tcgen05.ld",
             Op::Tensor(TensorOp::Free) => "tcgen05.dealloc",
             _ => "tcgen05.st",
@@ -250,7 +251,8 @@ impl Access<'_> {
         if self.is_repeated(place, there) {
             return;
         }
-        let agent = matches!(self.op(there), Op::Tensor(TensorOp::Multiply | TensorOp::Copy));
+        let agent =
+            matches!(self.op(there), Op::Tensor(TensorOp::Multiply | TensorOp::Copy | TensorOp::Shift));
         let name = |pc: u32| self.name(pc);
         let sentence = if agent {
             format!("{} uses tensor memory of a {} that may not be complete", name(here), name(there))

@@ -28,14 +28,14 @@ macro_rules! gaps {
 pub const GAPS: &[Gap] = gaps! {
     "multimem" => "it accesses the memory of several devices at one multicast address, which one device does not have";
     "fma" ["oob"] => "the manual does not define the code of the NaN that marks elements out of bounds";
-    "cp" ["tile::gather4" "tile::scatter4" "im2col::w" "im2col::w::128"] =>
-        "tensor copies of scattered rows and in wide im2col mode are not supported";
     "tensormap" ["swizzle_atomicity"] => "the field of a tensor map for the atomicity of its swizzle is not supported";
     "mma" ["sp" "sp::ordered_metadata"] ["kind::f8f6f4" "kind::mxf8f6f4" "kind::mxf4" "kind::mxf4nvf4"] =>
         "it is not known which products of a sparse matrix are added together";
+    "cp" ["reduce"] ["tile::scatter4"] => UNDEFINED;
     "cp" ["ignore_oob"] => "bytes that a copy may leave out are not supported";
     "tcgen05" ["sp"] => "sparse multiplications in tensor memory are not supported";
-    "tcgen05" ["shift" "ashift" "red"] => "shifts and reductions of tensor memory are not supported";
+    "tcgen05" ["ashift"] => "the manual does not define whether .ashift multiplies the shifted rows of A or shifts them in tensor memory for later";
+    "tcgen05" ["red"] => "the manual defines tcgen05.ld.red for sm_101a and sm_103f, not for sm_100a";
     "vadd" => VIDEO; "vsub" => VIDEO; "vabsdiff" => VIDEO; "vmin" => VIDEO; "vmax" => VIDEO; "vshl" => VIDEO; "vshr" => VIDEO;
     "vmad" => VIDEO; "vset" => VIDEO;
     "tex" ["2dms" "a2dms"] => SAMPLES;

@@ -107,6 +107,12 @@ const SPECIFIC_FORMS: &[(&str, &[&str])] = &[
     ("clusterlaunchcontrol", &["multicast::cluster::all"]),
     ("cp", &["cta_group::1"]),
     ("cp", &["cta_group::2"]),
+    ("cp", &["tile::gather4", "shared::cluster"]),
+    ("cp", &["tile::gather4", "prefetch"]),
+    ("cp", &["tile::scatter4"]),
+    ("cp", &["im2col::w", "shared::cluster"]),
+    ("cp", &["im2col::w", "prefetch"]),
+    ("cp", &["im2col::w::128"]),
 ];
 
 /// Spellings that later architectures do not have, from the second number on.

@@ -18,6 +18,7 @@ fn findings_of(body: &str, checks: &[Check]) -> Vec<(Class, String)> {
         .replace("STORED", "tcgen05.wait::st.sync.aligned;")
         .replace("FRESH", "@%q tcgen05.mma.cta_group::1.kind::f16 [%mem], %d, %d, %f, %no;")
         .replace("MORE", "@%q tcgen05.mma.cta_group::1.kind::f16 [%mem], %d, %d, %f, %q;")
+        .replace("SHIFT", "@%q tcgen05.shift.cta_group::1.down [%mem];")
         .replace("COMMIT", "@%q tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%b];")
         .replace("LOAD", "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r4, %r5}, [%own];")
         .replace("STORE", "tcgen05.st.sync.aligned.32x32b.x16.b32 [%own], {%r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0};")
@@ -103,6 +104,40 @@ fn work_in_flight_is_reported() {
     one("COMMIT FRESH WAIT SYNC LOAD LOADED SYNC COMMIT WAIT SYNC FREE", "may not be complete");
     one("FRESH COMMIT SYNC FREE WAIT", "tcgen05.dealloc uses");
     one("FRESH COMMIT SYNC STORE STORED WAIT SYNC FREE", "tcgen05.st uses");
+}
+
+/// A shift reads and writes the lanes of a warp.
+#[test]
+fn shifts_are_followed() {
+    for body in [
+        "FRESH SHIFT COMMIT WAIT LOAD LOADED USE SYNC FREE",
+        "STORE STORED SYNC SHIFT SHIFT MORE COMMIT WAIT LOAD LOADED SYNC FREE",
+        // The other warps load other lanes.
+        "FRESH COMMIT WAIT SYNC SHIFT @%w bra REST; LOAD LOADED REST: SYNC COMMIT WAIT SYNC FREE",
+    ] {
+        assert_eq!(findings(body), [], "{body}");
+    }
+    one(
+        "FRESH COMMIT WAIT SYNC SHIFT COMMIT LOAD LOADED WAIT SYNC FREE",
+        "tcgen05.ld uses tensor memory of a tcgen05.shift that may not be complete",
+    );
+    one(
+        "STORE STORED SYNC SHIFT COMMIT SYNC STORE STORED WAIT SYNC FREE",
+        "tcgen05.st uses tensor memory of a tcgen05.shift",
+    );
+    one(
+        "STORE SYNC SHIFT COMMIT WAIT STORED SYNC FREE",
+        "tcgen05.shift uses tensor memory of a tcgen05.st for which",
+    );
+    one(
+        "FRESH COMMIT WAIT LOAD SYNC SHIFT COMMIT WAIT LOADED SYNC FREE",
+        "tcgen05.shift uses tensor memory of a tcgen05.ld",
+    );
+    one(
+        "STORE STORED SYNC SHIFT SYNC FREE COMMIT WAIT",
+        "tcgen05.dealloc uses tensor memory of a tcgen05.shift",
+    );
+    one("SHIFT COMMIT WAIT SYNC FREE", "nothing has written");
 }
 
 #[test]

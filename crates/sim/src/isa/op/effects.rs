@@ -208,7 +208,7 @@ impl Op {
             | Op::ImageQuery
             | Op::Refused
             // Asynchronous work on tensor memory, and its order.
-            | Op::Tensor(TensorOp::Copy | TensorOp::Multiply | TensorOp::Fence { .. })
+            | Op::Tensor(TensorOp::Copy | TensorOp::Shift | TensorOp::Multiply | TensorOp::Fence { .. })
             // The state of a phase is in a register.
             | Op::Mbarrier(Mbarrier { action: MbarrierOp::PendingCount, .. }) => Effects::NONE,
             Op::Load(load) => Effects::memory(load.memory()),

@@ -517,9 +517,11 @@ pub enum TensorOp {
     },
     /// Copies from shared to tensor memory.
     Copy,
+    /// Shifts lanes of tensor memory.
+    Shift,
     /// Multiplies.
     Multiply,
-    /// Arrives at an mbarrier when the copies and multiplications before it are complete.
+    /// Arrives at an mbarrier when the copies, shifts and multiplications before it are complete.
     Commit,
     /// Orders accesses to tensor memory before or after a synchronization of threads.
     Fence {

@@ -305,6 +305,7 @@ impl Read<'_> {
                 "wait::ld" => TensorOp::Wait { stores: false },
                 "wait::st" => TensorOp::Wait { stores: true },
                 "cp" => TensorOp::Copy,
+                "shift" => TensorOp::Shift,
                 "mma" => TensorOp::Multiply,
                 "commit" => TensorOp::Commit,
                 "fence::before_thread_sync" => TensorOp::Fence { after: false },
