@@ -116,11 +116,13 @@ pub struct BulkCopy {
     pub reduces: bool,
     /// Whether it is one of the copies of a multicast.
     pub multicast: bool,
-    /// Whether a tensor map describes it. Then its place in global memory is that of the box, whose rows are reported separately,
-    /// and it may use more bytes of shared memory than it moves.
+    /// Whether a tensor map or a byte mask describes it. Then its rows in global memory are reported separately; with a map, its
+    /// place there is that of the box, and it may use more bytes of shared memory than it moves.
     pub tensor: bool,
     /// Bytes of shared memory that it may use.
     pub extent: u32,
+    /// Of each 16 bytes, those that it copies, one bit each.
+    pub mask: u16,
 }
 
 impl BulkCopy {
@@ -201,7 +203,7 @@ pub enum TensorAction<'a> {
         /// For its stores.
         stores: bool,
     },
-    /// A thread issues a copy or a multiplication.
+    /// A thread issues a copy, a shift or a multiplication.
     Issued {
         /// Addresses in shared memory of the 16-byte pieces that it reads.
         pieces: &'a [u32],
@@ -219,7 +221,7 @@ pub enum TensorAction<'a> {
         /// The addresses of the 16-byte pieces.
         pieces: &'a [u32],
     },
-    /// The oldest copy or multiplication of the thread is complete.
+    /// The oldest copy, shift or multiplication of the thread is complete.
     Completed,
     /// A thread executes `tcgen05.commit`.
     Committed,

@@ -1,6 +1,6 @@
 //! A launch of one of the kernels: its arrays, its arguments and the exact result.
 
-use warpproof_sim::check::{BufferRole, Checked, Role, Settings};
+use warpproof_sim::check::{BufferRole, Check, Checked, Role, Settings};
 use warpproof_sim::tensor_map::{DataType, Swizzle, TensorMap};
 use warpproof_sim::{Buffer, Device, E4m3, F16, Launch, Outcome, Stop};
 
@@ -128,6 +128,7 @@ impl Problem {
             launch = launch.cluster(blocks);
         }
         let (mut buffers, mut settings) = (Vec::new(), Settings::default());
+        settings.checks.push(Check::Fences);
         for array in &self.arrays {
             let size = array.rows * array.columns * array.ty.bytes();
             let buffer = device.alloc_named::<u8>(array.name, size).map_err(error)?;

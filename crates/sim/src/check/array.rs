@@ -205,6 +205,7 @@ fn computes(op: &Op) -> bool {
         | Op::WaitAll
         | Op::CopiesArrive
         | Op::Bulk(_)
+        | Op::Fill
         | Op::TensorMap
         | Op::Mbarrier(_)
         | Op::Fence(_)

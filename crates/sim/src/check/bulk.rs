@@ -239,6 +239,8 @@ impl Cluster {
 
     /// A thread executes `tcgen05.commit`: what it has seen is released with the work before it.
     pub(crate) fn tensor_committed(&mut self, order: &mut Order, rank: u32, event: &TensorEvent<'_>) {
+        // It is a `tcgen05.fence::before_thread_sync` too.
+        self.tensor.iter_mut().for_each(|cells| cells.publish(order, event.warp));
         let clock = order.release(Who::new(event.warp, at(event.lane)));
         let work = self.agents.tensor.entry((rank, event.warp * 32 + event.lane)).or_default();
         work.commits.push_back(clock);

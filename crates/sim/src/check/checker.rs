@@ -25,7 +25,7 @@ use super::tensor::TensorUse;
 use super::tensor_map::Maps;
 use super::touched;
 use crate::isa::Op;
-use crate::isa::op::Fence;
+use crate::isa::op::{Fence, TensorOp};
 use crate::machine::{Access, AccessKind, CLUSTER_BARRIER, Row, at, lanes_of, used_pieces};
 use crate::memory::Space;
 use crate::observe::{
@@ -333,6 +333,11 @@ impl Observer for Checker {
             }
             if let Some(tensor) = &mut race.tensor {
                 tensor.issue(&self.context, self.block, self.raw_findings.races(), issue);
+                if let Op::Tensor(TensorOp::Fence { after }) = *self.context.program.op(issue.pc) {
+                    let all =
+                        |cluster: &mut Cluster| tensor.fence(&self.order, after, &mut cluster.tensor, issue);
+                    race.shared.with(all);
+                }
             }
             if let (Some(proxy), Op::Fence(Fence::Proxy { shared: true })) =
                 (&mut race.proxy, self.context.program.op(issue.pc))

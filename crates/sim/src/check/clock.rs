@@ -103,6 +103,11 @@ impl Clock {
         self.blocks.get(&block).map_or(0, |clock| clock.get(who))
     }
 
+    /// Whether what a thread of a block did at a time has been seen.
+    pub(crate) fn reaches(&self, block: u32, who: Who, time: u32) -> bool {
+        self.get(block, who) >= time
+    }
+
     pub(crate) fn join(&mut self, other: &Clock) {
         for (block, clock) in &other.blocks {
             self.blocks.entry(*block).or_default().join(clock);
@@ -175,6 +180,16 @@ impl Order {
     /// The current time.
     pub(crate) fn now(&self) -> u32 {
         self.now
+    }
+
+    /// The linear index of the block.
+    pub(crate) fn block(&self) -> u32 {
+        self.block
+    }
+
+    /// What a thread has seen of the other threads.
+    pub(crate) fn seen_by(&self, me: Who) -> Clock {
+        self.view(me.warp(), 1 << me.lane(), 0)
     }
 
     /// Everything in the block up to this time happens before what any of its threads does now.

@@ -16,7 +16,7 @@ use super::site::{Kind, Sites};
 use super::taint::Entrances;
 use super::unused::Sinks;
 use crate::isa::Op;
-use crate::isa::op::MbarrierOp;
+use crate::isa::op::{MbarrierOp, TensorOp};
 use crate::machine::{Access, at};
 use crate::observe::Sight;
 use crate::program::Program;
@@ -79,7 +79,10 @@ pub(crate) fn sights(
         let number = u32::try_from(pc).unwrap_or(u32::MAX);
         let kind =
             matches!(sites.get(number).kind, Kind::Other | Kind::ReadOnly | Kind::Mbarrier | Kind::Copy);
-        let op = !matches!(program.op(number), Op::Fence(_) | Op::Bulk(_) | Op::GridDependency { .. });
+        let op = !matches!(
+            program.op(number),
+            Op::Fence(_) | Op::Bulk(_) | Op::GridDependency { .. } | Op::Tensor(TensorOp::Fence { .. })
+        );
         let pure = matches!(
             program.op(number),
             Op::Arithmetic(_)

@@ -46,6 +46,8 @@ pub(super) enum Rule {
     Fresh,
     /// The same for each half of a word; bytes of a half.
     Halves(u32),
+    /// The same for each byte.
+    Bytes,
     /// The consecutive parts of the source; bytes of a part.
     Unpack(u32),
     Pack(u32),
@@ -425,6 +427,7 @@ impl Reader<'_> {
             | Op::WaitAll
             | Op::CopiesArrive
             | Op::Bulk(_)
+            | Op::Fill
             | Op::TensorMap
             | Op::Texture(_)
             | Op::SurfaceLoad(_)
@@ -436,6 +439,7 @@ impl Reader<'_> {
             | Op::Refused => Rule::Fresh,
             Op::Vote { sync: false, .. } => Rule::VoteHere,
             Op::Vote { .. } | Op::Match { .. } | Op::Redux { .. } | Op::Elect => Rule::Vote,
+            Op::Arithmetic(arithmetic) if arithmetic.quads => Rule::Bytes,
             Op::Arithmetic(arithmetic) if arithmetic.pairs => {
                 Rule::Halves(if arithmetic.ty == Some(Type::F32x2) { 4 } else { 2 })
             }
@@ -540,7 +544,7 @@ impl Reader<'_> {
             }),
             // The value of `st.async` may be uninitialized, as with a store to shared memory.
             Op::Bulk(Bulk::Store) | Op::TensorMap => addresses(u32::MAX),
-            Op::CopyAsync(_) | Op::CopiesArrive | Op::Bulk(_) => {
+            Op::CopyAsync(_) | Op::CopiesArrive | Op::Bulk(_) | Op::Fill => {
                 let addresses = self.addresses();
                 let used = |row: &(Width, u32)| match (addresses.contains(row), row.0) {
                     (true, _) => Some((numbered(row), Use::Address, u32::MAX)),

@@ -41,6 +41,7 @@ mod shape;
 mod site;
 mod taint;
 mod tensor;
+mod tensor_fences;
 mod tensor_loads;
 mod tensor_map;
 mod touched;

@@ -20,11 +20,13 @@ pub enum Check {
     Provenance,
     /// Results that depend on clocks, timers, the multiprocessor or addresses.
     Machine,
+    /// Fences that the PTX manual demands and that CUTLASS and Triton leave out. Reported only together with [`Check::Race`].
+    Fences,
 }
 
 impl Check {
     /// Every group.
-    pub const ALL: [Check; 8] = [
+    pub const ALL: [Check; 9] = [
         Check::Race,
         Check::Init,
         Check::Array,
@@ -33,9 +35,11 @@ impl Check {
         Check::Output,
         Check::Provenance,
         Check::Machine,
+        Check::Fences,
     ];
 
-    /// The groups that are on by default: all except [`Check::Machine`], since a kernel may measure time on purpose.
+    /// The groups that are on by default: all except [`Check::Machine`], since a kernel may measure time on purpose, and
+    /// [`Check::Fences`], since most kernels do without these fences.
     pub const DEFAULT: [Check; 7] = [
         Check::Race,
         Check::Init,
@@ -57,6 +61,7 @@ impl Check {
             Check::Output => "output",
             Check::Provenance => "provenance",
             Check::Machine => "machine",
+            Check::Fences => "fences",
         }
     }
 

@@ -1,8 +1,8 @@
 //! Tensor memory: who accesses which columns, and in which order.
 //!
-//! Reported, from the PTX manual's sections on `tcgen05`: an access to columns that is not ordered after the copy, the multiplication, the
+//! Reported, from the PTX manual's sections on `tcgen05`: an access to columns that is not ordered after the copy, the shift, the multiplication, the
 //! load or the store that used them before; columns that are read although nothing wrote them since they were allocated; columns that
-//! the block never frees; registers of a load that are overwritten before it is complete (`tensor_loads.rs`). A copy or a
+//! the block never frees; registers of a load that are overwritten before it is complete (`tensor_loads.rs`). A copy, a shift or a
 //! multiplication is complete for a thread that has waited for an mbarrier at which a later `tcgen05.commit` arrived; a load or
 //! a store of a warp is complete after `tcgen05.wait`. Operands in shared memory that are overwritten too early are found by the
 //! race check, because the tensor core is an agent of its own (`bulk.rs`).
@@ -10,13 +10,16 @@
 //! A warp executes loads, stores and waits together: they are ordered after what one of its lanes has seen, and before what is
 //! ordered after one of its lanes. Lanes of tensor memory are followed in groups of 16, the unit of loads, stores and multiplications.
 //!
-//! Not reported: a missing `tcgen05.fence::before_thread_sync` or `::after_thread_sync`. The manual demands both around a
-//! synchronization of threads; CUTLASS 4 and the code that Triton 3.9 generates have neither. Never reports: copies and
-//! multiplications of one thread, which are executed in order.
+//! A missing `tcgen05.fence::before_thread_sync` or `::after_thread_sync` (`tensor_fences.rs`) is reported only if [`Check::Fences`]
+//! is enabled: the manual demands both around a synchronization of threads; CUTLASS 4 and the code that Triton 3.9 generates have
+//! neither. A warp's fence counts for all of its lanes. Never reports: copies and multiplications of one thread, which are
+//! executed in order.
 
 use super::clock::{Order, Who};
 use super::context::Context;
 use super::raw::{Raw, RawFindings, Spot};
+use super::settings::Check;
+use super::tensor_fences::{AfterFences, Missing};
 use super::tensor_loads::TensorLoads;
 use super::{Class, Severity};
 use crate::isa::Op;
@@ -43,6 +46,17 @@ struct Mark {
     pc: u32,
     /// Whether a load or a store of a warp is complete.
     waited: bool,
+    /// When the warp executed the first `tcgen05.fence::before_thread_sync` after a load or a store.
+    published: Option<u32>,
+}
+
+impl Mark {
+    /// The threads that act: a warp acts with all of its lanes, a thread that issues a copy or a multiplication alone.
+    fn threads(&self) -> impl Iterator<Item = Who> + use<> {
+        let (warp, lane) = (u32::from(self.who.0) / 32, self.who.lane());
+        let lanes = if self.actor == self.block { 0..32 } else { lane..lane + 1 };
+        lanes.map(move |lane| Who::new(warp, lane))
+    }
 }
 
 /// The last accesses to a column, in 16 lanes.
@@ -58,12 +72,16 @@ struct Cell {
 pub(crate) struct TensorCells {
     /// By column, then by lanes.
     cells: Vec<Cell>,
+    /// Whether [`Check::Fences`] is enabled.
+    fenced: bool,
 }
 
 /// What the warps of a block do with tensor memory.
 #[derive(Debug)]
 pub(crate) struct TensorUse {
     loads: TensorLoads,
+    /// If [`Check::Fences`] is enabled.
+    fences: Option<AfterFences>,
 }
 
 /// A column, and the number of the warp modulo 4 that may access its lanes.
@@ -76,6 +94,9 @@ struct Access<'a> {
     mark: Mark,
     /// The last earlier access that was compared, and whether it happens before: those of many columns are the same.
     known: Memo<Option<(Mark, bool)>>,
+    fences: Option<&'a AfterFences>,
+    /// The same for the fence that it lacks.
+    fence: Memo<Option<(Mark, Option<Missing>)>>,
     /// The earlier instructions of the last findings, which have this place: the two halves of a warp's lanes count once.
     last: RefCell<(Place, Vec<u32>)>,
 }
@@ -98,16 +119,57 @@ impl Access<'_> {
         {
             return known;
         }
-        // A warp acts with all of its lanes, a thread that issues a copy or a multiplication alone.
-        let lanes = |mark: &Mark| {
-            let (warp, lane) = (u32::from(mark.who.0) / 32, mark.who.lane());
-            let lanes = if mark.actor == mark.block { 0..32 } else { lane..lane + 1 };
-            lanes.map(move |lane| Who::new(warp, lane))
-        };
-        let known = lanes(&self.mark)
-            .any(|me| lanes(earlier).any(|who| self.order.before_any(earlier.actor, who, earlier.time, me)));
+        let known = self.sees(earlier, earlier.time);
         self.known.set(Some((*earlier, known)));
         known
+    }
+
+    /// Whether this access is ordered after what the thread or the agent of an earlier one did at a time.
+    fn sees(&self, earlier: &Mark, time: u32) -> bool {
+        self.mark
+            .threads()
+            .any(|me| earlier.threads().any(|who| self.order.before_any(earlier.actor, who, time, me)))
+    }
+
+    /// The fence that is missing between this access and an earlier one that happens before it.
+    fn missing(&self, earlier: &Mark) -> Option<Missing> {
+        let fences = self.fences?;
+        let warp = |mark: &Mark| (mark.actor == mark.block).then_some(mark.who.warp());
+        if earlier.actor == self.mark.actor && warp(earlier) == warp(&self.mark)
+            || earlier.actor == self.mark.block && earlier.who.warp() == self.mark.who.warp()
+        {
+            return None;
+        }
+        let key = |mark: &Mark| (mark.actor, mark.who, mark.time, mark.published);
+        if let Some((mark, known)) = self.fence.get()
+            && key(&mark) == key(earlier)
+        {
+            return known;
+        }
+        // An agent is seen only through a commit.
+        let published = if warp(earlier).is_none() { Some(earlier.time) } else { earlier.published };
+        let known = match published.filter(|time| self.sees(earlier, *time)) {
+            None => Some(Missing::Before),
+            Some(_) if matches!(self.op(self.mark.pc), Op::Tensor(TensorOp::Free)) => None,
+            Some(time) => {
+                let seen = self
+                    .mark
+                    .threads()
+                    .any(|me| earlier.threads().any(|who| fences.saw(me, (earlier.actor, who), time)));
+                (!seen).then_some(Missing::After)
+            }
+        };
+        self.fence.set(Some((*earlier, known)));
+        known
+    }
+
+    /// Compares this access with an earlier one.
+    fn compare(&self, raw_findings: &mut RawFindings, place: Place, earlier: &Mark) {
+        if !self.follows(earlier) {
+            self.add(raw_findings, place, earlier);
+        } else if let Some(missing) = self.missing(earlier) {
+            self.add_missing(raw_findings, place, earlier, missing);
+        }
     }
 
     /// Whether the other half of the lanes has the same finding.
@@ -127,19 +189,71 @@ impl Access<'_> {
         self.context.program.op(pc)
     }
 
+    fn name(&self, pc: u32) -> &'static str {
+        match self.op(pc) {
+            Op::Tensor(TensorOp::Multiply) => "tcgen05.mma",
+            Op::Tensor(TensorOp::Copy) => "tcgen05.cp",
+            Op::Tensor(TensorOp::Shift) => "tcgen05.shift",
+            Op::Tensor(TensorOp::Load) => "tcgen05.ld",
+            Op::Tensor(TensorOp::Free) => "tcgen05.dealloc",
+            _ => "tcgen05.st",
+        }
+    }
+
+    /// A fence is missing around the synchronization.
+    fn add_missing(&self, raw_findings: &mut RawFindings, place: Place, earlier: &Mark, missing: Missing) {
+        let (here, there, column) = (self.mark.pc, earlier.pc, place.0);
+        if self.is_repeated(place, there) {
+            return;
+        }
+        let (kind, help) = match missing {
+            Missing::Before => {
+                (4, "in the thread of the earlier access, between that access and the synchronization")
+            }
+            Missing::After => {
+                (5, "in the thread of the later access, between the synchronization and that access")
+            }
+        };
+        raw_findings.add((Class::TensorMemory, here, there, kind), Severity::Error, || Raw {
+            class: Class::TensorMemory,
+            severity: Severity::Error,
+            sentence: format!(
+                "{} uses tensor memory of a {} that is ordered before it without {}",
+                self.name(here),
+                self.name(there),
+                missing.name()
+            ),
+            spots: vec![
+                Spot {
+                    label: "used here".to_owned(),
+                    pc: here,
+                    thread: Some((self.mark.block, u32::from(self.mark.who.0))),
+                },
+                Spot {
+                    label: "used before here".to_owned(),
+                    pc: there,
+                    thread: Some((earlier.block, u32::from(earlier.who.0))),
+                },
+            ],
+            notes: vec![
+                format!("column {column}"),
+                "the PTX manual demands the fence, and the code of CUTLASS and Triton does without; reported because the \
+                 group `fences` is enabled"
+                    .to_owned(),
+            ],
+            help: Some(format!("execute {} {help}", missing.name())),
+            count: 1,
+        });
+    }
+
     fn add(&self, raw_findings: &mut RawFindings, place: Place, earlier: &Mark) {
         let (here, there, column) = (self.mark.pc, earlier.pc, place.0);
         if self.is_repeated(place, there) {
             return;
         }
-        let agent = matches!(self.op(there), Op::Tensor(TensorOp::Multiply | TensorOp::Copy));
-        let name = |pc: u32| match self.op(pc) {
-            Op::Tensor(TensorOp::Multiply) => "tcgen05.mma",
-            Op::Tensor(TensorOp::Copy) => "tcgen05.cp",
-            Op::Tensor(TensorOp::Load) => "tcgen05.ld",
-            Op::Tensor(TensorOp::Free) => "tcgen05.dealloc",
-            _ => "tcgen05.st",
-        };
+        let agent =
+            matches!(self.op(there), Op::Tensor(TensorOp::Multiply | TensorOp::Copy | TensorOp::Shift));
+        let name = |pc: u32| self.name(pc);
         let sentence = if agent {
             format!("{} uses tensor memory of a {} that may not be complete", name(here), name(there))
         } else if earlier.waited {
@@ -203,7 +317,22 @@ impl TensorCells {
     /// Of a kernel that uses tensor memory; otherwise empty.
     pub(crate) fn of(context: &Context) -> TensorCells {
         let used = TensorUse::of(context).is_some();
-        TensorCells { cells: vec![Cell::default(); if used { at(TENSOR_COLUMNS * HALVES) } else { 0 }] }
+        let cells = vec![Cell::default(); if used { at(TENSOR_COLUMNS * HALVES) } else { 0 }];
+        TensorCells { cells, fenced: context.settings.has(Check::Fences) }
+    }
+
+    /// Lanes of a warp execute `tcgen05.fence::before_thread_sync`.
+    pub(crate) fn publish(&mut self, order: &Order, warp: u32) {
+        if !self.fenced {
+            return;
+        }
+        let mine = |mark: &Mark| {
+            mark.actor == order.block() && mark.who.warp() == at(warp) && mark.published.is_none()
+        };
+        for cell in &mut self.cells {
+            let marks = cell.write.iter_mut().chain(&mut cell.reads);
+            marks.filter(|mark| mine(mark)).for_each(|mark| mark.published = Some(order.now()));
+        }
     }
 
     /// A warp waits for its loads or stores.
@@ -235,8 +364,7 @@ impl TensorCells {
         self.each(columns, halves, |place, cell| {
             match &cell.write {
                 None => access.empty(raw, place),
-                Some(write) if !access.follows(write) => access.add(raw, place, write),
-                Some(_) => {}
+                Some(write) => access.compare(raw, place, write),
             }
             let same =
                 |mark: &Mark| (mark.actor, mark.who.warp()) == (access.mark.actor, access.mark.who.warp());
@@ -252,8 +380,8 @@ impl TensorCells {
             for mark in cell.write.iter().chain(&cell.reads) {
                 // A warp's own loads and stores before a store are executed in order.
                 let ordered = access.mark.actor == access.mark.block && own(mark);
-                if !ordered && !access.follows(mark) {
-                    access.add(raw, place, mark);
+                if !ordered {
+                    access.compare(raw, place, mark);
                 }
             }
             *cell = Cell { write: Some(access.mark), reads: Vec::new() };
@@ -279,7 +407,17 @@ impl TensorUse {
     /// `None` if the program does not use tensor memory.
     pub(crate) fn of(context: &Context) -> Option<TensorUse> {
         let any = context.program.metas.iter().any(|meta| matches!(meta.op, Op::Tensor(_)));
-        any.then(|| TensorUse { loads: TensorLoads::default() })
+        let fences = context.settings.has(Check::Fences).then(AfterFences::default);
+        any.then(|| TensorUse { loads: TensorLoads::default(), fences })
+    }
+
+    /// Lanes of a warp execute a fence around a synchronization of threads.
+    pub(crate) fn fence(&mut self, order: &Order, after: bool, all: &mut [TensorCells], issue: &Issue<'_>) {
+        match &mut self.fences {
+            Some(fences) if after => fences.execute(order, issue.warp, issue.exec),
+            Some(_) => all.iter_mut().for_each(|cells| cells.publish(order, issue.warp)),
+            None => {}
+        }
     }
 
     /// Whether the next instruction of a warp cannot overwrite registers that a load has not written yet.
@@ -316,8 +454,10 @@ impl TensorUse {
         let access = Access {
             context,
             order,
-            mark: Mark { actor, block, who, time, pc, waited },
+            mark: Mark { actor, block, who, time, pc, waited, published: None },
             known: Memo::new(None),
+            fences: self.fences.as_ref(),
+            fence: Memo::new(None),
             last: RefCell::default(),
         };
         if let TensorAction::Issued { reads, writes, halves, peer: Some(peer), .. } = action
@@ -329,8 +469,8 @@ impl TensorUse {
         match action {
             TensorAction::Allocated(columns) => cells.each(columns, ALL, |_, cell| *cell = Cell::default()),
             TensorAction::Freed(columns) => cells.each(columns, ALL, |place, cell| {
-                for mark in cell.write.iter().chain(&cell.reads).filter(|mark| !access.follows(mark)) {
-                    access.add(raw, place, mark);
+                for mark in cell.write.iter().chain(&cell.reads) {
+                    access.compare(raw, place, mark);
                 }
                 *cell = Cell::default();
             }),

@@ -175,6 +175,13 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         bind: bind_plain!(red),
     },
     Definition {
+        form: "red.async{.mmio}.release.scope{.space}.add.type [a], b; .scope = .gpu .sys; .space = .global; .type = .u32 .s32 .u64 .s64",
+        manual: "parallel-synchronization-and-communication-instructions-red-async",
+        unit: Unit::Lsu,
+        since: (8, 7, 100),
+        bind: bind_plain!(red),
+    },
+    Definition {
         form: concat!(
             "red{.sem}{.scope}{.space}.op{.L2::cache_hint}.u32 [a], b{, cache-policy}; .sem = .relaxed .release",
             "; .scope = .cta .gpu .sys .cluster; .space = .global .shared .shared::cta .shared::cluster; .op = .inc .dec"

@@ -88,6 +88,12 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         (8, 0, 90),
         copy
     ),
+    op!(
+        "cp.async.bulk.global.shared::cta.bulk_group{.L2::cache_hint}.cp_mask [dstMem], [srcMem], size{, cache-policy}, byteMask",
+        "data-movement-and-conversion-instructions-cp-async-bulk",
+        (8, 6, 100),
+        copy
+    ),
     reduce!(cluster "; .redOp = .and .or .xor; .type = .b32"),
     reduce!(cluster "; .redOp = .add; .type = .u32 .s32 .u64"),
     reduce!(cluster "; .redOp = .inc .dec; .type = .u32"),
@@ -177,6 +183,7 @@ pub(super) fn describe(w: &Warp<'_, '_>, lane: usize, bytes: u32) -> BulkCopy {
         multicast: false,
         tensor: false,
         extent: bytes,
+        mask: u16::MAX,
     }
 }
 
@@ -197,6 +204,10 @@ fn copy(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         // A cache policy does not affect values.
         slots.push(Slot::Src(Type::B64));
     }
+    let (masked, mask_at) = (spec.has("cp_mask"), usize::from(spec.has("L2::cache_hint")) + 1);
+    if masked {
+        slots.push(Slot::Src(Type::U16));
+    }
     let align = 16;
     let communication =
         if store && reduction.is_some() { Communication::Reductions } else { Communication::None };
@@ -204,6 +215,7 @@ fn copy(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         let (to, from) = (w.addresses(args.at[0]), w.addresses(args.at[1]));
         let sizes = w.state.regs.w32[at(args.o[0])];
         let barriers = if tracked { w.addresses(args.at[2]) } else { Row([0; 32]) };
+        let byte_masks = if masked { w.state.regs.w32[at(args.o[mask_at])] } else { Row([u32::MAX; 32]) };
         let masks = if multicast { w.state.regs.w32[at(args.o[1])] } else { Row([0; 32]) };
         let mut moved = 0;
         for lane in lanes_of(w.exec) {
@@ -215,6 +227,9 @@ fn copy(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             let mut copy = describe(w, lane, bytes);
             copy.reduces = reduction.is_some();
             copy.multicast = multicast;
+            copy.mask = byte_masks.0[lane] as u16;
+            // Its bytes in global memory are reported piece by piece.
+            copy.tensor = copy.mask != u16::MAX;
             copy.from = if from_shared {
                 (Space::Shared, w.in_cluster(from.0[lane]))
             } else {

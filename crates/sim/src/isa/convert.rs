@@ -12,6 +12,7 @@
 
 mod packed;
 mod registers;
+pub(super) mod scaled;
 pub(super) mod small;
 
 use super::float::rounding;

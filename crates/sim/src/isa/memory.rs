@@ -35,6 +35,16 @@ macro_rules! wide {
     };
 }
 
+/// A form of 32 bytes with an order.
+macro_rules! ordered {
+    ($head:literal, words) => {
+        wide!($head, ".b32 .u32 .s32 .f32; .scope = .cta .cluster .gpu .sys")
+    };
+    ($head:literal, pairs) => {
+        wide!($head, ".b64 .u64 .s64 .f64; .scope = .cta .cluster .gpu .sys")
+    };
+}
+
 macro_rules! op {
     ($form:expr, $section:literal, $since:expr, $bind:ident) => {
         Definition {
@@ -83,6 +93,15 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         load
     ),
     op!(
+        wide!(
+            "ld{.weak}{.global}.cop{.L2::cache_hint}{.prefetch}.v8.type d, [a]{, cache-policy}; .cop = .ca .cg .cs .lu .cv",
+            ".b32 .u32 .s32 .f32"
+        ),
+        "ld",
+        (8, 8, 100),
+        load
+    ),
+    op!(
         boxed!(
             "ld.volatile{.ss}{.prefetch}{.vec}.type d, [a]",
             "; .ss = .global .shared .shared::cta .shared::cluster"
@@ -99,6 +118,25 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         ),
         "ld",
         (6, 0, 70),
+        load_ordered
+    ),
+    op!(ordered!("ld.volatile{.global}{.prefetch}.v8.type d, [a]", words), "ld", (8, 8, 100), load_ordered),
+    op!(
+        ordered!(
+            "ld.order.scope{.global}{.evict}{.evict2}{.L2::cache_hint}{.prefetch}.v8.type d, [a]{, cache-policy}; .order = .relaxed .acquire",
+            words
+        ),
+        "ld",
+        (8, 8, 100),
+        load_ordered
+    ),
+    op!(
+        ordered!(
+            "ld.order.scope{.global}{.evict}.evict2{.L2::cache_hint}{.prefetch}.v4.type d, [a]{, cache-policy}; .order = .relaxed .acquire",
+            pairs
+        ),
+        "ld",
+        (8, 8, 100),
         load_ordered
     ),
     op!(boxed!("ld.mmio.relaxed.sys{.global}.type d, [a]", ""), "ld", (8, 2, 70), load_ordered),
@@ -120,6 +158,24 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     op!(
         wide!(
             "ld.global.nc{.evict}{.evict2}{.L2::cache_hint}{.prefetch}.v8.type d, [a]{, cache-policy}",
+            ".b32 .u32 .s32 .f32"
+        ),
+        "ld-global-nc",
+        (8, 8, 100),
+        load
+    ),
+    op!(
+        wide!(
+            "ld.global.nc{.evict}.evict2{.L2::cache_hint}{.prefetch}.v4.type d, [a]{, cache-policy}",
+            ".b64 .u64 .s64 .f64"
+        ),
+        "ld-global-nc",
+        (8, 8, 100),
+        load
+    ),
+    op!(
+        wide!(
+            "ld.global.cop.nc{.L2::cache_hint}{.prefetch}.v8.type d, [a]{, cache-policy}; .cop = .ca .cg .cs",
             ".b32 .u32 .s32 .f32"
         ),
         "ld-global-nc",
@@ -161,6 +217,15 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         store
     ),
     op!(
+        wide!(
+            "st{.weak}{.global}.cop{.L2::cache_hint}.v8.type [a], b{, cache-policy}; .cop = .wb .cg .cs .wt",
+            ".b32 .u32 .s32 .f32"
+        ),
+        "st",
+        (8, 8, 100),
+        store
+    ),
+    op!(
         boxed!("st.volatile{.ss}{.vec}.type [a], b", "; .ss = .global .shared .shared::cta .shared::cluster"),
         "st",
         (1, 1, 10),
@@ -174,6 +239,31 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         ),
         "st",
         (6, 0, 70),
+        store_ordered
+    ),
+    op!(ordered!("st.volatile{.global}.v8.type [a], b", words), "st", (8, 8, 100), store_ordered),
+    op!(
+        ordered!(
+            "st.order.scope{.global}{.evict}{.evict2}{.L2::cache_hint}.v8.type [a], b{, cache-policy}; .order = .relaxed .release",
+            words
+        ),
+        "st",
+        (8, 8, 100),
+        store_ordered
+    ),
+    op!(
+        ordered!(
+            "st.order.scope{.global}{.evict}.evict2{.L2::cache_hint}.v4.type [a], b{, cache-policy}; .order = .relaxed .release",
+            pairs
+        ),
+        "st",
+        (8, 8, 100),
+        store_ordered
+    ),
+    op!(
+        "st.async{.mmio}.release.scope{.global}.type [a], b; .scope = .gpu .sys; .type = .b8 .b16 .b32 .b64 .u8 .u16 .u32 .u64 .s8 .s16 .s32 .s64 .f32 .f64",
+        "st-async",
+        (8, 7, 100),
         store_ordered
     ),
     op!(boxed!("st.mmio.relaxed.sys{.global}.type [a], b", ""), "st", (8, 2, 70), store_ordered),

@@ -16,6 +16,7 @@ mod convert;
 mod copy;
 mod descriptor;
 mod extended;
+mod fill;
 mod float;
 mod form;
 pub mod gaps;
@@ -401,10 +402,13 @@ const FAMILIES: &[(&str, &[Definition])] = &[
     ("math", math::DEFINITIONS),
     ("compare", compare::DEFINITIONS),
     ("packed", packed::DEFINITIONS),
+    ("packed", packed::integers::DEFINITIONS),
     ("convert", convert::DEFINITIONS),
     ("small", convert::small::DEFINITIONS),
+    ("convert", convert::scaled::DEFINITIONS),
     ("moves", moves::DEFINITIONS),
     ("memory", memory::DEFINITIONS),
+    ("fill", fill::DEFINITIONS),
     ("cluster", cluster::DEFINITIONS),
     ("cache", cache::DEFINITIONS),
     ("atomic", atomic::DEFINITIONS),

@@ -84,8 +84,22 @@ const SPECIFIC_FORMS: &[(&str, &[&str])] = &[
     ("cvt", &["e2m3x2"]),
     ("cvt", &["e2m1x2"]),
     ("cvt", &["ue8m0x2"]),
+    ("cvt", &["rs"]),
+    ("cvt", &["s2f6x2"]),
     ("cvt", &["bf16x2", "e4m3x2"]),
     ("cvt", &["bf16x2", "e5m2x2"]),
+    ("add", &["u8x4"]),
+    ("add", &["s8x4"]),
+    ("add", &["sat", "u32"]),
+    ("add", &["sat", "u16x2"]),
+    ("add", &["sat", "s16x2"]),
+    ("sub", &["u8x4"]),
+    ("sub", &["s8x4"]),
+    ("min", &["u8x4"]),
+    ("min", &["s8x4"]),
+    ("max", &["u8x4"]),
+    ("max", &["s8x4"]),
+    ("neg", &["s8x4"]),
     ("ldmatrix", &["m8n16"]),
     ("ldmatrix", &["m16n16"]),
     ("stmatrix", &["m16n8"]),
@@ -93,10 +107,17 @@ const SPECIFIC_FORMS: &[(&str, &[&str])] = &[
     ("clusterlaunchcontrol", &["multicast::cluster::all"]),
     ("cp", &["cta_group::1"]),
     ("cp", &["cta_group::2"]),
+    ("cp", &["tile::gather4", "shared::cluster"]),
+    ("cp", &["tile::gather4", "prefetch"]),
+    ("cp", &["tile::scatter4"]),
+    ("cp", &["im2col::w", "shared::cluster"]),
+    ("cp", &["im2col::w", "prefetch"]),
+    ("cp", &["im2col::w::128"]),
 ];
 
 /// Spellings that later architectures do not have, from the second number on.
-const UNTIL: &[(&str, &[&str], u32)] = &[("wgmma", &[], 91), ("tcgen05", &[], 120), ("redux", &["f32"], 110)];
+const UNTIL: &[(&str, &[&str], u32)] =
+    &[("wgmma", &[], 91), ("tcgen05", &[], 120), ("redux", &["f32"], 110), ("cvt", &["rs"], 110)];
 
 /// The module requirements of an instruction with this form index and these modifiers.
 pub fn needs(entry: usize, modifiers: &Modifiers<'_>) -> Needs {

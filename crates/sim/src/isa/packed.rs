@@ -2,6 +2,8 @@
 #![expect(clippy::unnecessary_wraps, reason = "all binders share one signature, and most can fail")]
 #![expect(clippy::inline_always, reason = "only code inlined into a routine is compiled for its vector unit")]
 
+pub(super) mod integers;
+
 use super::float::rounding;
 use super::map::{map2, map3};
 use super::{Bound, Definition, Refusal, Spec, Unit};

@@ -77,8 +77,8 @@ fn shapes(text: &str, position: usize, spelling: &[&str]) -> Vec<Shape> {
     match text {
         "[tensorMap, tensorCoords]" => vec![Shape::Image(vec![words(tensor_rank(spelling))])],
         "im2colOffsets" => vec![Shape::Vector(vec![Shape::Register(16); tensor_rank(spelling) - 2])],
-        "ctaMask" => vec![Shape::Register(16)],
-        "ord" => vec![Shape::Integer(0)],
+        "byteMask" | "ctaMask" | "scale-factor" => vec![Shape::Register(16)],
+        "ord" | "initval" => vec![Shape::Integer(0)],
         "new_val"
             if ["elemtype", "interleave_layout", "swizzle_mode", "fill_mode"]
                 .iter()
@@ -153,7 +153,11 @@ fn coordinates(spelling: &[&str], all: bool) -> usize {
 }
 
 /// Optional operands that are present exactly if the instruction has one of these modifiers.
-const TIED: &[(&str, &[&str])] = &[("cache-policy", &["L2::cache_hint"]), ("{!}c", &["and", "or", "xor"])];
+const TIED: &[(&str, &[&str])] = &[
+    ("cache-policy", &["L2::cache_hint"]),
+    ("scale-factor", &["scaled::n2::ue8m0"]),
+    ("{!}c", &["and", "or", "xor"]),
+];
 
 /// Every operand list of a spelling: with and without the optional operands.
 fn lists(form: &Form, spelling: &[&str]) -> Vec<Vec<Shape>> {

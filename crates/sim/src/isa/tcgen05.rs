@@ -1,5 +1,5 @@
 //! `tcgen05`: tensor memory, and loads and stores by warps. Its allocation is in `allocation.rs`, copies are in `copy.rs`,
-//! multiplications in `multiply.rs`; when these act: `machine/tensor.rs`.
+//! shifts in `shift.rs`, multiplications in `multiply.rs`; when these act: `machine/tensor.rs`.
 //!
 //! A warp accesses the 32 lanes whose number divided by 32 is its own number modulo 4. Thread t holds these cells in register r, by
 //! the shape of the access; `.xN` repeats the shape along the columns:
@@ -20,9 +20,11 @@ mod commit;
 mod copy;
 mod format;
 mod multiply;
+mod shift;
 
 pub(crate) use copy::TensorCopy;
 pub(crate) use multiply::TensorMultiply;
+pub(crate) use shift::TensorShift;
 
 use super::{Args, Bound, Definition, Refusal, Shape, Slot, Spec, Unit};
 use crate::bind_plain;
@@ -149,6 +151,12 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         "instructions-tcgen05-cp",
         Tensor,
         copy::bind
+    ),
+    op!(
+        "tcgen05.shift.cta_group.down [taddr]; .cta_group = .cta_group::1 .cta_group::2",
+        "instructions-tcgen05-shift",
+        Tensor,
+        shift::bind
     ),
     op!(
         "tcgen05.mma.cta_group.kind{.collector_usage} [d-tmem], a-operand, b-desc, idesc{, disable-output-lane}, enable-input-d{, scale-input-d}; .kind = .kind::f16 .kind::tf32; .collector_usage = .collector::a::fill .collector::a::use .collector::a::lastuse .collector::a::discard; .cta_group = .cta_group::1 .cta_group::2",

@@ -17,7 +17,7 @@ use crate::memory::{Fault, FaultKind, Operation, Space};
 use crate::observe::{MapAction, MapUse};
 use crate::program::Communication;
 use crate::stop::{Blame, StopKind};
-use crate::tensor_map::{BYTES, DataType, Fill, Interleave, Plan, PlanError, Swizzle, TensorMap};
+use crate::tensor_map::{BYTES, DataType, Fill, Interleave, Plan, PlanError, Swizzle, TensorMap, Visit};
 use std::sync::Arc;
 
 macro_rules! op {
@@ -82,6 +82,37 @@ pub(super) const DEFINITIONS: &[Definition] = &[
     op!((8, 6, 100), copy, "cp-async-bulk-tensor",
         "cp.async.bulk.tensor.dim.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster.cta_group{.L2::cache_hint} "
         "[dstMem], [tensorMap, tensorCoords], [mbar], im2colOffsets, ctaMask{, cache-policy}; .dim = .3d .4d .5d; .cta_group = .cta_group::1 .cta_group::2"),
+    op!((8, 6, 100), copy, "cp-async-bulk-tensor",
+        "cp.async.bulk.tensor.dim.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes{.cta_group}{.L2::cache_hint} [dstMem], "
+        "[tensorMap, tensorCoords], [mbar]{, cache-policy}; .dim = .2d; .cta_group = .cta_group::1 .cta_group::2"),
+    op!((8, 6, 100), copy, "cp-async-bulk-tensor",
+        "cp.async.bulk.tensor.dim.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes{.cta_group}{.L2::cache_hint} "
+        "[dstMem], [tensorMap, tensorCoords], [mbar]{, cache-policy}; .dim = .2d; .cta_group = .cta_group::1 .cta_group::2"),
+    op!((8, 6, 100), copy, "cp-async-bulk-tensor",
+        "cp.async.bulk.tensor.dim.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes.multicast::cluster{.cta_group}"
+        "{.L2::cache_hint} [dstMem], [tensorMap, tensorCoords], [mbar], ctaMask{, cache-policy}; .dim = .2d"
+        "; .cta_group = .cta_group::1 .cta_group::2"),
+    op!((8, 6, 100), copy, "cp-async-bulk-tensor",
+        "cp.async.bulk.tensor.dim.shared::cta.global.load_mode.mbarrier::complete_tx::bytes{.cta_group}{.L2::cache_hint} [dstMem], "
+        "[tensorMap, tensorCoords], [mbar], im2colInfo{, cache-policy}; .dim = .3d .4d .5d; .load_mode = .im2col::w .im2col::w::128"
+        "; .cta_group = .cta_group::1 .cta_group::2"),
+    op!((8, 6, 100), copy, "cp-async-bulk-tensor",
+        "cp.async.bulk.tensor.dim.shared::cluster.global.load_mode.mbarrier::complete_tx::bytes{.cta_group}{.L2::cache_hint} [dstMem], "
+        "[tensorMap, tensorCoords], [mbar], im2colInfo{, cache-policy}; .dim = .3d .4d .5d; .load_mode = .im2col::w .im2col::w::128"
+        "; .cta_group = .cta_group::1 .cta_group::2"),
+    op!((8, 6, 100), copy, "cp-async-bulk-tensor",
+        "cp.async.bulk.tensor.dim.shared::cluster.global.load_mode.mbarrier::complete_tx::bytes.multicast::cluster{.cta_group}"
+        "{.L2::cache_hint} [dstMem], [tensorMap, tensorCoords], [mbar], im2colInfo, ctaMask{, cache-policy}; .dim = .3d .4d .5d"
+        "; .load_mode = .im2col::w .im2col::w::128; .cta_group = .cta_group::1 .cta_group::2"),
+    op!((8, 6, 100), store, "cp-async-bulk-tensor",
+        "cp.async.bulk.tensor.dim.global.shared::cta.tile::scatter4.bulk_group{.L2::cache_hint} [tensorMap, tensorCoords], "
+        "[srcMem]{, cache-policy}; .dim = .2d"),
+    op!((8, 6, 100), prefetch, "cp-async-bulk-prefetch-tensor",
+        "cp.async.bulk.prefetch.tensor.dim.L2.global.tile::gather4{.L2::cache_hint} [tensorMap, tensorCoords]{, cache-policy}"
+        "; .dim = .2d"),
+    op!((8, 6, 100), prefetch, "cp-async-bulk-prefetch-tensor",
+        "cp.async.bulk.prefetch.tensor.dim.L2.global.load_mode{.L2::cache_hint} [tensorMap, tensorCoords], im2colInfo{, cache-policy}"
+        "; .dim = .3d .4d .5d; .load_mode = .im2col::w .im2col::w::128"),
     op!((8, 0, 90), store, "cp-async-bulk-tensor",
         "cp.async.bulk.tensor.dim.global.shared::cta{.tile}.bulk_group{.L2::cache_hint} [tensorMap, tensorCoords], "
         "[srcMem]{, cache-policy}; .dim = .1d .2d .3d .4d .5d"),
@@ -135,14 +166,71 @@ fn dimensions(spec: &Spec<'_>) -> usize {
         .map_or(1, |n| n as usize)
 }
 
-/// The operand with the map and the coordinates.
-fn tensor_slot(spec: &Spec<'_>) -> Slot {
-    Slot::Tensor(vec![Type::B32; dimensions(spec)])
+/// How an instruction visits the tensor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LoadMode {
+    Tile,
+    /// Four rows.
+    Rows,
+    Im2col,
+    /// Without offsets.
+    Plain,
+    /// `.im2col::w`, or `.im2col::w::128`.
+    Wide(bool),
 }
 
-/// The operand with the offsets of im2col mode: one for each dimension of a pixel.
-fn offsets_slot(spec: &Spec<'_>) -> Slot {
-    Slot::SrcVec(vec![Type::U16; dimensions(spec).saturating_sub(2)])
+impl LoadMode {
+    fn of(spec: &Spec<'_>) -> LoadMode {
+        if spec.has("tile::gather4") || spec.has("tile::scatter4") {
+            LoadMode::Rows
+        } else if spec.has("im2col") {
+            LoadMode::Im2col
+        } else if spec.has("im2col_no_offs") {
+            LoadMode::Plain
+        } else {
+            match spec.get("load_mode") {
+                Some(name) => LoadMode::Wide(name == "im2col::w::128"),
+                None => LoadMode::Tile,
+            }
+        }
+    }
+
+    /// How many coordinates there are.
+    fn coordinates(self, dimensions: usize) -> usize {
+        if self == LoadMode::Rows { 5 } else { dimensions }
+    }
+
+    /// How many values follow the mbarrier: an offset for each dimension of a pixel, or the halo and the offset.
+    fn offsets(self, dimensions: usize) -> usize {
+        match self {
+            LoadMode::Im2col => dimensions.saturating_sub(2),
+            LoadMode::Wide(_) => 2,
+            LoadMode::Tile | LoadMode::Rows | LoadMode::Plain => 0,
+        }
+    }
+
+    fn visit(self, offsets: &[u16]) -> Visit<'_> {
+        match self {
+            LoadMode::Tile => Visit::Tile,
+            LoadMode::Rows => Visit::Rows,
+            LoadMode::Im2col | LoadMode::Plain => Visit::Im2col(offsets),
+            LoadMode::Wide(w128) => {
+                let value = |i: usize| offsets.get(i).copied().unwrap_or(0);
+                Visit::Wide { w128, halo: value(0), offset: value(1) }
+            }
+        }
+    }
+}
+
+/// The operand with the map and the coordinates.
+fn tensor_slot(spec: &Spec<'_>) -> Slot {
+    Slot::Tensor(vec![Type::B32; LoadMode::of(spec).coordinates(dimensions(spec))])
+}
+
+/// The operand with what an im2col mode needs besides the coordinates, if it has one.
+fn offsets_slot(spec: &Spec<'_>) -> Option<Slot> {
+    let count = LoadMode::of(spec).offsets(dimensions(spec));
+    (count > 0).then(|| Slot::SrcVec(vec![Type::U16; count]))
 }
 
 /// Reads the map of a lane, whose address is generic.
@@ -190,10 +278,10 @@ fn plan_of(
     w: &mut Warp<'_, '_>,
     lane: usize,
     map: &TensorMap,
-    (coordinates, offsets): (&[i32], Option<&[u16]>),
+    (coordinates, visit): (&[i32], Visit<'_>),
     (store, room): (bool, u32),
 ) -> Result<Plan, Flow> {
-    let plan = map.plan(coordinates, offsets, store, room).map_err(|error| {
+    let plan = map.plan(coordinates, visit, store, room).map_err(|error| {
         let (blame, kind) = match &error {
             PlanError::Wrong(_) => (Blame::Kernel, StopKind::TensorMap),
             PlanError::Unsupported(_) => (Blame::Gap, StopKind::Unsupported),
@@ -211,27 +299,27 @@ fn plan_of(
 /// Where the rows of an instruction's registers are.
 struct Operands {
     coordinates: Vec<Row<u32>>,
-    offsets: Option<Vec<Row<u32>>>,
+    offsets: Vec<Row<u32>>,
     /// How many rows that is.
     count: usize,
 }
 
 impl Operands {
     /// Reads them: coordinates, then offsets.
-    fn read(w: &Warp<'_, '_>, args: &Args, dimensions: usize, im2col: bool) -> Operands {
+    fn read(w: &Warp<'_, '_>, args: &Args, dimensions: usize, mode: LoadMode) -> Operands {
         let row = |i: usize| args.all.get(i).map_or(Row([0; 32]), |row| w.state.regs.w32[at(*row)]);
-        let offsets = if im2col { dimensions.saturating_sub(2) } else { 0 };
+        let coordinates = mode.coordinates(dimensions);
+        let count = coordinates + mode.offsets(dimensions);
         Operands {
-            coordinates: (0..dimensions).map(row).collect(),
-            offsets: im2col.then(|| (dimensions..dimensions + offsets).map(row).collect()),
-            count: dimensions + offsets,
+            coordinates: (0..coordinates).map(row).collect(),
+            offsets: (coordinates..count).map(row).collect(),
+            count,
         }
     }
 
-    fn lane(&self, lane: usize) -> (Vec<i32>, Option<Vec<u16>>) {
+    fn lane(&self, lane: usize) -> (Vec<i32>, Vec<u16>) {
         let coordinates = self.coordinates.iter().map(|row| row.0[lane] as i32).collect();
-        let offsets = self.offsets.as_ref().map(|rows| rows.iter().map(|row| row.0[lane] as u16).collect());
-        (coordinates, offsets)
+        (coordinates, self.offsets.iter().map(|row| row.0[lane] as u16).collect())
     }
 }
 
@@ -242,13 +330,11 @@ fn room(w: &Warp<'_, '_>) -> u32 {
 
 /// From global to shared memory.
 fn copy(spec: &Spec<'_>) -> Result<Bound, Refusal> {
-    let (count, im2col, multicast) = (dimensions(spec), spec.has("im2col"), spec.has("multicast::cluster"));
+    let (count, mode, multicast) = (dimensions(spec), LoadMode::of(spec), spec.has("multicast::cluster"));
     // With a pair of blocks, the mbarrier may be in either.
     let pair = spec.get("cta_group") == Some("cta_group::2");
     let mut slots = vec![Slot::Address, tensor_slot(spec), Slot::Address];
-    if im2col {
-        slots.push(offsets_slot(spec));
-    }
+    slots.extend(offsets_slot(spec));
     if multicast {
         slots.push(Slot::Src(Type::U16));
     }
@@ -257,7 +343,7 @@ fn copy(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     }
     Ok(Bound::fallible(slots, move |w, args| {
         let [to, maps, barriers] = [0, 1, 2].map(|i| w.addresses(args.at[i]));
-        let operands = Operands::read(w, args, count, im2col);
+        let operands = Operands::read(w, args, count, mode);
         let masks = match args.all.get(operands.count).filter(|_| multicast) {
             Some(row) => w.state.regs.w32[at(*row)],
             None => Row([0; 32]),
@@ -267,7 +353,7 @@ fn copy(spec: &Spec<'_>) -> Result<Bound, Refusal> {
             let map = map_of(w, lane, maps.0[lane])?;
             let (coordinates, offsets) = operands.lane(lane);
             let room = room(w);
-            let plan = plan_of(w, lane, &map, (&coordinates, offsets.as_deref()), (false, room))?;
+            let plan = plan_of(w, lane, &map, (&coordinates, mode.visit(&offsets)), (false, room))?;
             let mut copy = describe(w, lane, plan.bytes());
             (copy.tensor, copy.extent, copy.multicast) = (true, plan.extent(), multicast);
             copy.from = (Space::Global, map.address);
@@ -325,7 +411,7 @@ fn reduction(name: &str, data_type: DataType) -> Option<Operation> {
 
 /// From shared to global memory.
 fn store(spec: &Spec<'_>) -> Result<Bound, Refusal> {
-    let (count, im2col, operator) = (dimensions(spec), spec.has("im2col_no_offs"), spec.get("redOp"));
+    let (count, mode, operator) = (dimensions(spec), LoadMode::of(spec), spec.get("redOp"));
     let mut slots = vec![tensor_slot(spec), Slot::Address];
     if spec.has("L2::cache_hint") {
         slots.push(Slot::Src(Type::B64));
@@ -333,14 +419,13 @@ fn store(spec: &Spec<'_>) -> Result<Bound, Refusal> {
     let communication = if operator.is_some() { Communication::Reductions } else { Communication::None };
     let bound = Bound::fallible(slots, move |w, args| {
         let [maps, from] = [0, 1].map(|i| w.addresses(args.at[i]));
-        let operands = Operands::read(w, args, count, false);
+        let operands = Operands::read(w, args, count, mode);
         let mut moved = 0;
         for lane in lanes_of(w.exec) {
             let map = map_of(w, lane, maps.0[lane])?;
             let (coordinates, _) = operands.lane(lane);
             let room = room(w);
-            let offsets: Option<&[u16]> = if im2col { Some(&[]) } else { None };
-            let plan = plan_of(w, lane, &map, (&coordinates, offsets), (true, room))?;
+            let plan = plan_of(w, lane, &map, (&coordinates, mode.visit(&[])), (true, room))?;
             let reduction = match operator.map(|name| (name, reduction(name, map.data_type))) {
                 Some((name, None)) => {
                     let sentence =
@@ -367,21 +452,19 @@ fn store(spec: &Spec<'_>) -> Result<Bound, Refusal> {
 
 /// A prefetch does not affect values, but its map must be valid.
 fn prefetch(spec: &Spec<'_>) -> Result<Bound, Refusal> {
-    let (count, im2col) = (dimensions(spec), spec.has("im2col"));
+    let (count, mode) = (dimensions(spec), LoadMode::of(spec));
     let mut slots = vec![tensor_slot(spec)];
-    if im2col {
-        slots.push(offsets_slot(spec));
-    }
+    slots.extend(offsets_slot(spec));
     if spec.has("L2::cache_hint") {
         slots.push(Slot::Src(Type::B64));
     }
     Ok(Bound::fallible(slots, move |w, args| {
         let maps = w.addresses(args.at[0]);
-        let operands = Operands::read(w, args, count, im2col);
+        let operands = Operands::read(w, args, count, mode);
         for lane in lanes_of(w.exec) {
             let map = map_of(w, lane, maps.0[lane])?;
             let (coordinates, offsets) = operands.lane(lane);
-            plan_of(w, lane, &map, (&coordinates, offsets.as_deref()), (false, 1 << 24))?;
+            plan_of(w, lane, &map, (&coordinates, mode.visit(&offsets)), (false, 1 << 24))?;
         }
         Ok(Flow::Next)
     }))

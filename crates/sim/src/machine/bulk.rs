@@ -48,6 +48,19 @@ fn piece_size(address: u64, left: usize) -> u32 {
     1 << address.trailing_zeros().min(u32::trailing_zeros(most))
 }
 
+/// The consecutive bytes that a copy with a byte mask writes.
+fn masked(copy: &BulkCopy) -> Vec<(u64, u32)> {
+    let mut runs: Vec<(u64, u32)> = Vec::new();
+    for at in (0..u64::from(copy.bytes)).filter(|at| copy.mask >> (at % 16) & 1 != 0) {
+        let address = copy.to.1 + at;
+        match runs.last_mut() {
+            Some((start, bytes)) if *start + u64::from(*bytes) == address => *bytes += 1,
+            _ => runs.push((address, 1)),
+        }
+    }
+    runs
+}
+
 /// The window of an address in the cluster, and the offset in it.
 fn window_of(address: u64) -> (u64, u32) {
     (address & !0xff_ffff, (address & 0xff_ffff) as u32)
@@ -134,6 +147,8 @@ impl Warp<'_, '_> {
                 let rows: Vec<(u64, u32)> =
                     plan.rows.iter().filter(|row| row.bytes > 0).map(|row| (row.global, row.bytes)).collect();
                 watch.tensor_issued(&bulk.copy, &rows);
+            } else if bulk.copy.mask != u16::MAX {
+                watch.tensor_issued(&bulk.copy, &masked(&bulk.copy));
             }
             watch.bulk_issued(&bulk.copy);
         }
@@ -274,6 +289,18 @@ impl Warp<'_, '_> {
         let Some(data) = bulk.data.take().filter(|_| !bulk.moved) else { return Ok(()) };
         if let Some(plan) = bulk.plan.clone() {
             self.write_rows_of(&copy, &plan, &data, bulk.reduction)?;
+            bulk.moved = true;
+            return if self.global.is_full() { Err(self.no_room_for_stores()) } else { Ok(()) };
+        }
+        if copy.mask != u16::MAX {
+            for (byte, address) in data
+                .iter()
+                .zip(copy.to.1..)
+                .filter(|(_, address)| copy.mask >> ((address - copy.to.1) % 16) & 1 != 0)
+            {
+                let written = self.put_element((copy.to.0, address), lane, 1, u128::from(*byte), None);
+                written.map_err(|fault| self.bulk_fault(&copy, fault, AccessKind::Write, copy.bytes))?;
+            }
             bulk.moved = true;
             return if self.global.is_full() { Err(self.no_room_for_stores()) } else { Ok(()) };
         }

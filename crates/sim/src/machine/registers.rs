@@ -217,6 +217,7 @@ pub enum Type {
     E2M3x2,
     E2M1x2,
     UE8M0x2,
+    S2F6x2,
     F32x2,
     F32,
     F64,
@@ -256,6 +257,7 @@ impl Type {
             "e2m3x2" => Type::E2M3x2,
             "e2m1x2" => Type::E2M1x2,
             "ue8m0x2" => Type::UE8M0x2,
+            "s2f6x2" => Type::S2F6x2,
             "f32x2" => Type::F32x2,
             "f32" => Type::F32,
             "f64" => Type::F64,
@@ -286,7 +288,8 @@ impl Type {
             | Type::E5M2x2
             | Type::E3M2x2
             | Type::E2M3x2
-            | Type::UE8M0x2 => 2,
+            | Type::UE8M0x2
+            | Type::S2F6x2 => 2,
             Type::B32 | Type::U32 | Type::S32 | Type::F16x2 | Type::BF16x2 | Type::TF32 | Type::F32 => 4,
             Type::B64 | Type::U64 | Type::S64 | Type::F64 | Type::F32x2 => 8,
             Type::B128 => 16,

@@ -432,6 +432,7 @@ impl Effect {
             | Op::WaitAll
             | Op::CopiesArrive
             | Op::Bulk(_)
+            | Op::Fill
             | Op::TensorMap
             | Op::MultiplyAsync(_)
             | Op::MultiplyCommit

@@ -1,4 +1,4 @@
-//! `tcgen05` in flight: copies to tensor memory, multiplications, and arrivals at mbarriers that follow them.
+//! `tcgen05` in flight: copies to tensor memory, shifts, multiplications, and arrivals at mbarriers that follow them.
 //!
 //! They are executed in the order in which they were issued, and as late as the program allows: when a thread tests an mbarrier at
 //! which a `tcgen05.commit` arrives. Only then are the operands read and the results written, so that a program that does
@@ -8,7 +8,7 @@
 
 use super::block::BlockRun;
 use super::{AccessKind, Cta, Flow, Grid, Mbarrier, Warp, at};
-use crate::isa::tcgen05::{TensorCopy, TensorMultiply};
+use crate::isa::tcgen05::{TensorCopy, TensorMultiply, TensorShift};
 use crate::memory::{Global, Space, TensorMemory};
 use crate::observe::{Observer, TensorAction, TensorEvent};
 use crate::schedule::CopyTiming;
@@ -80,6 +80,8 @@ pub enum Action {
     Multiply(Box<TensorMultiply>),
     /// Copies from shared to tensor memory.
     Copy(TensorCopy),
+    /// Shifts lanes of tensor memory.
+    Shift(TensorShift),
     /// Arrives at the mbarrier at this address in the cluster.
     Arrive(u64),
 }
@@ -126,6 +128,7 @@ impl Action {
         match self {
             Action::Multiply(multiply) => multiply.blocks(),
             Action::Copy(copy) => copy.blocks(),
+            Action::Shift(shift) => shift.blocks(),
             Action::Arrive(_) => Blocks::Own,
         }
     }
@@ -138,7 +141,7 @@ impl Warp<'_, '_> {
         !self.cta.tensor.queue.is_empty() || all.any(|cta| !cta.tensor.queue.is_empty())
     }
 
-    /// Executes a multiplication or a copy of a block of the cluster.
+    /// Executes a multiplication, a copy or a shift of a block of the cluster.
     fn execute(&mut self, rank: u32, action: &Action) {
         let mut columns = Vec::new();
         if let Action::Multiply(multiply) = action {
@@ -151,6 +154,7 @@ impl Warp<'_, '_> {
             match action {
                 Action::Multiply(multiply) => multiply.run(&cta.shared, &mut cta.tensor.memory, &columns),
                 Action::Copy(copy) => copy.run(&cta.shared, &mut cta.tensor.memory),
+                Action::Shift(shift) => shift.run(&mut cta.tensor.memory),
                 Action::Arrive(_) => {}
             }
         }
@@ -206,6 +210,9 @@ impl Warp<'_, '_> {
                     Some((multiply.sources(), multiply.reads(), multiply.writes(), multiply.halves()))
                 }
                 Action::Copy(copy) => Some((copy.sources(), Vec::new(), copy.writes(), 0xff)),
+                Action::Shift(shift) => {
+                    Some((Vec::new(), vec![shift.columns()], shift.columns(), shift.halves()))
+                }
                 Action::Arrive(_) => None,
             };
             if let Some((pieces, reads, writes, halves)) = issued {
@@ -284,7 +291,7 @@ impl Warp<'_, '_> {
         }
         match work.action {
             Action::Arrive(barrier) => self.arrive_tensor(rank, &work, barrier),
-            Action::Multiply(_) | Action::Copy(_) => {
+            Action::Multiply(_) | Action::Copy(_) | Action::Shift(_) => {
                 self.observe_work(rank, &work, TensorAction::Completed);
                 Ok(())
             }

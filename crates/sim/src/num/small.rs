@@ -4,7 +4,7 @@
 //! becomes that value with its sign, and NaN becomes the largest positive value. ue8m0 is a biased exponent without sign: the
 //! code 0 is 2^−127, the code of all ones is NaN, and zero has no code.
 
-use super::convert::{cvt_bf16_f32, cvt_f16_f32};
+use super::convert::{cvt_bf16_f32, cvt_bf16_f64, cvt_f16_f32, satfinite_bf16};
 use super::float::is_nan_f32;
 use super::round::{E2M1, E2M3, E3M2, Format, Rounding};
 
@@ -110,4 +110,28 @@ pub fn cvt_bf16_ue8m0(a: u8) -> u16 {
         0xff => 0x7fff,
         code => u16::from(code) << 7,
     }
+}
+
+/// One element of `cvt.rn{.satfinite}{.relu}{.scaled::n2::ue8m0}.bf16x2` from a narrower format: the value, which bf16 holds
+/// exactly, times the scale, rounded once.
+#[inline(always)]
+pub fn scaled_bf16(a: f32, scale: u8, satfinite: bool, relu: bool) -> u16 {
+    // A product of f64 is exact here. The code of all ones is NaN.
+    let factor = if scale == 0xff { f64::NAN } else { f64::from_bits((896 + u64::from(scale)) << 52) };
+    let wide = cvt_bf16_f64((f64::from(a) * factor).to_bits(), Rounding::Rn);
+    let wide = if satfinite { satfinite_bf16(wide) } else { wide };
+    if relu & (wide & 0x8000 != 0) { 0 } else { wide }
+}
+
+/// One element of `cvt.rs{.relu}{.satfinite}.bf16x2.f32`: the random bits are added to the 16 discarded bits of the magnitude, and
+/// their carry rounds away from zero.
+#[inline(always)]
+pub fn cvt_bf16_f32_rs(a: u32, random: u16, satfinite: bool, relu: bool) -> u16 {
+    let magnitude = a & 0x7fff_ffff;
+    if magnitude > 0x7f80_0000 {
+        return 0x7fff;
+    }
+    let code = ((magnitude + u32::from(random)) >> 16) as u16 | (a >> 16) as u16 & 0x8000;
+    let code = if satfinite { satfinite_bf16(code) } else { code };
+    if relu & (code & 0x8000 != 0) { 0 } else { code }
 }

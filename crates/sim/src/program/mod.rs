@@ -221,6 +221,7 @@ impl Program {
             | Op::WaitAll
             | Op::CopiesArrive
             | Op::Bulk(_)
+            | Op::Fill
             | Op::TensorMap
             | Op::Fence(_)
             | Op::Barrier(_)

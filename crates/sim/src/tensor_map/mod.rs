@@ -11,7 +11,7 @@ mod rules;
 mod tests;
 
 pub use encoding::Unreadable;
-pub use plan::{Plan, PlanError, Row};
+pub use plan::{Plan, PlanError, Row, Visit};
 pub use rules::Invalid;
 
 /// The most dimensions of a tensor.

@@ -1,4 +1,5 @@
-//! What a copy reads and writes: the box of a tiled map or the pixels of an im2col map, as rows of contiguous elements.
+//! What a copy reads and writes: the box of a tiled map, four of its rows, or the pixels of an im2col map, as rows of contiguous
+//! elements.
 //!
 //! In shared memory the rows follow each other; with a swizzle each takes at least its span. Sources: "Tensors" in the PTX manual,
 //! and the section on swizzles in the CUDA programming guide. Of a type with gaps, 16 elements are at the start of 16 bytes of shared
@@ -33,6 +34,26 @@ pub struct Plan {
     pub data_type: DataType,
     /// What stands for two bytes outside of the tensor.
     pub outside: u16,
+}
+
+/// Which elements a copy visits: the instruction's `.load_mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Visit<'a> {
+    /// A box: `.tile`.
+    Tile,
+    /// Four rows, each with a coordinate of its own: `.tile::gather4` and `.tile::scatter4`.
+    Rows,
+    /// The pixels of a bounding box, with these offsets: `.im2col`; without offsets: `.im2col_no_offs`.
+    Im2col(&'a [u16]),
+    /// Pixels along W: `.im2col::w` and `.im2col::w::128`.
+    Wide {
+        /// 128 pixels.
+        w128: bool,
+        /// Pixels of the halo.
+        halo: u16,
+        /// What is added to the coordinate and to the bounding box.
+        offset: u16,
+    },
 }
 
 /// A copy that a map does not describe.
@@ -105,12 +126,11 @@ impl Plan {
 }
 
 impl TensorMap {
-    /// The rows of a copy at these coordinates. `offsets` are those of im2col mode, `None` for a tiled copy; `room` limits the
-    /// bytes of shared memory.
+    /// The rows of a copy at these coordinates. `room` limits the bytes of shared memory.
     pub fn plan(
         &self,
         coordinates: &[i32],
-        offsets: Option<&[u16]>,
+        visit: Visit<'_>,
         store: bool,
         room: u32,
     ) -> Result<Plan, PlanError> {
@@ -118,7 +138,10 @@ impl TensorMap {
             return wrong(format!("the tensor map is invalid: {invalid}"));
         }
         let rank = self.dimensions();
-        if coordinates.len() != rank {
+        if visit == Visit::Rows && (rank != 2 || coordinates.len() != 5) {
+            return wrong(format!("a copy of four rows, but the tensor map has rank {rank}, expected 2"));
+        }
+        if visit != Visit::Rows && coordinates.len() != rank {
             return wrong(format!(
                 "a copy with {} coordinates, but the tensor map has rank {rank}",
                 coordinates.len()
@@ -144,17 +167,94 @@ impl TensorMap {
                 coordinates[i]
             ));
         }
-        match (&self.mode, offsets) {
-            (Mode::Tiled { sizes }, None) => self.tiles(coordinates, sizes, room),
-            (Mode::Im2col(columns), Some(offsets)) => {
+        match (&self.mode, visit) {
+            (Mode::Tiled { sizes }, Visit::Tile) => self.tiles(coordinates, sizes, room),
+            (Mode::Tiled { sizes }, Visit::Rows) => self.four_rows(coordinates, sizes, room),
+            (Mode::Im2col(columns), Visit::Im2col(offsets)) => {
                 self.columns(coordinates, columns, offsets, store, room)
             }
-            (Mode::Tiled { .. }, Some(_)) => wrong("an im2col copy with a tensor map for tiles"),
-            (Mode::Im2col(_), None) => wrong("a copy of a tile with a tensor map for im2col"),
-            (Mode::Im2colWide { .. }, _) => {
-                Err(PlanError::Unsupported("im2col wide mode, which needs sm_100"))
+            (Mode::Im2colWide { columns, w128: made }, Visit::Wide { w128, halo, offset }) => {
+                if *made != w128 {
+                    let (name, found) = if w128 { ("W128", "W") } else { ("W", "W128") };
+                    return wrong(format!("the tensor map is for im2col wide mode {found}, expected {name}"));
+                }
+                if halo >= if w128 { 32 } else { 512 } || offset >= 32 {
+                    return wrong(format!("im2col wide mode with wHalo {halo} and wOffset {offset}"));
+                }
+                if halo != 0 {
+                    return Err(PlanError::Unsupported("im2col wide mode with a wHalo other than 0"));
+                }
+                self.along_width(coordinates, columns, w128, offset, room)
+            }
+            (Mode::Tiled { .. }, Visit::Im2col(_) | Visit::Wide { .. }) => {
+                wrong("an im2col copy with a tensor map for tiles")
+            }
+            (Mode::Im2col(_) | Mode::Im2colWide { .. }, Visit::Tile | Visit::Rows) => {
+                wrong("a copy of a tile with a tensor map for im2col")
+            }
+            (Mode::Im2col(_), Visit::Wide { .. }) => {
+                wrong("a copy in im2col wide mode with a tensor map for im2col mode")
+            }
+            (Mode::Im2colWide { .. }, Visit::Im2col(_)) => {
+                wrong("an im2col copy with a tensor map for im2col wide mode")
             }
         }
+    }
+
+    /// Rows with the same first coordinate, each with a second one of its own.
+    fn four_rows(&self, coordinates: &[i32], sizes: &[u32; RANK], room: u32) -> Result<Plan, PlanError> {
+        if sizes[1] != 1 {
+            return wrong(format!("a copy of four rows with a box of {} rows, expected 1", sizes[1]));
+        }
+        let bits = self.data_type.bits();
+        let first = i64::from(coordinates[0]);
+        let inner = Axis { start: first, count: sizes[0], step: 1, dim: self.dims[0], stride: 0 };
+        let mut plan = self.empty(inner.count, bits, [4].into_iter(), room)?;
+        for coordinate in coordinates.iter().skip(1) {
+            let address = advance(Some(self.address), i64::from(*coordinate), self.dims[1], self.strides[0]);
+            plan.rows.push(row(address, inner, bits)?);
+        }
+        Ok(plan)
+    }
+
+    /// Pixels along W of one row of an image, and then of the same row of the next image.
+    fn along_width(
+        &self,
+        coordinates: &[i32],
+        columns: &Columns,
+        w128: bool,
+        offset: u16,
+        room: u32,
+    ) -> Result<Plan, PlanError> {
+        let last_dimension = self.dimensions() - 1;
+        let offset = i64::from(offset);
+        let lower = i64::from(columns.lower[0]) + offset;
+        let size = i64::try_from(self.dims[1]).unwrap_or(i64::MAX);
+        let upper = size.saturating_sub(1) + i64::from(columns.upper[0]) + offset;
+        let mut at: Vec<i64> = coordinates.iter().map(|coordinate| i64::from(*coordinate)).collect();
+        at[1] += offset;
+        if at[1] > upper {
+            return wrong(format!(
+                "coordinate 1 is {}, behind the bounding box of the tensor map",
+                coordinates[1]
+            ));
+        }
+        let (bits, pixels) = (self.data_type.bits(), if w128 { 128 } else { columns.pixels });
+        let mut plan = self.empty(columns.channels, bits, [pixels].into_iter(), room)?;
+        let channels = Axis { start: at[0], count: columns.channels, step: 1, dim: self.dims[0], stride: 0 };
+        for _ in 0..pixels {
+            let mut address = Some(self.address);
+            for (i, position) in at.iter().enumerate().skip(1) {
+                address = advance(address, *position, self.dims[i], self.strides[i - 1]);
+            }
+            plan.rows.push(row(address, channels, bits)?);
+            at[1] += i64::from(self.element_strides[1]);
+            if at[1] > upper {
+                at[1] = lower;
+                at[last_dimension] += 1;
+            }
+        }
+        Ok(plan)
     }
 
     fn tiles(&self, coordinates: &[i32], sizes: &[u32; RANK], room: u32) -> Result<Plan, PlanError> {

@@ -1,6 +1,6 @@
 //! The rules of the driver API, one by one, and the encoding.
 
-use super::{Columns, DataType, Fill, Interleave, Mode, Swizzle, TensorMap, Unreadable};
+use super::{Columns, DataType, Fill, Interleave, Mode, Swizzle, TensorMap, Unreadable, Visit};
 
 /// Makes a map invalid.
 type Change = fn(&mut TensorMap);
@@ -131,7 +131,7 @@ fn types_with_gaps() {
         let mut map = TensorMap::tiled(data_type, 0x7f00_0000_0000, &[256, 8], &[128, 2]);
         map.strides[0] = 256;
         map.swizzle = Swizzle::Bytes128;
-        let plan = map.plan(&[128, 1], None, false, 4096).unwrap();
+        let plan = map.plan(&[128, 1], Visit::Tile, false, 4096).unwrap();
         assert_eq!((plan.bytes(), plan.extent()), (16 * bytes, 256), "{data_type:?}");
         let first = 0x7f00_0000_0000 + 256 + u64::from(8 * bytes);
         assert_eq!(plan.rows.iter().map(|row| row.global).collect::<Vec<_>>(), [first, first + 256]);
@@ -140,7 +140,8 @@ fn types_with_gaps() {
         // The second row: pieces 0 and 1 change places.
         assert_eq!((pieces[8].1, pieces[9].1, pieces[15].1), (128 + 16, 128, 128 + 96), "{data_type:?}");
         assert!(
-            map.plan(&[64, 0], None, false, 4096).is_err() && map.plan(&[0, 0], None, true, 4096).is_err()
+            map.plan(&[64, 0], Visit::Tile, false, 4096).is_err()
+                && map.plan(&[0, 0], Visit::Tile, true, 4096).is_err()
         );
     }
 }

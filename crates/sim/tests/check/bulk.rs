@@ -7,8 +7,12 @@ use warpproof_sim::check::{BufferRole, Check, Checked, Role, Settings};
 /// One block of 64 threads. `%q`: thread 0. `%b`: a buffer of 256 bytes, `%c` the thread's word in it, `%m` and `%e` mbarriers
 /// for one arrival and for 64, `%g` the input, `%o` the output, `%w` the thread's word of the output.
 fn check(body: &str) -> Checked {
+    check_on("sm_90", body)
+}
+
+fn check_on(target: &str, body: &str) -> Checked {
     let text = format!(
-        ".version 8.7\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 in, .param .u64 out) {{
+        ".version 8.7\n.target {target}\n.address_size 64\n.visible .entry k(.param .u64 in, .param .u64 out) {{
          .shared .align 128 .b8 buffer[256]; .shared .align 8 .b8 full[8]; .shared .align 8 .b8 empty[8];
          .reg .b32 %t, %b, %c, %m, %e, %v, %i; .reg .b64 %g, %o, %w; .reg .pred %q, %p;
          mov.u32 %t, %tid.x; mov.u32 %b, buffer; mad.lo.u32 %c, %t, 4, %b; mov.u32 %m, full; mov.u32 %e, empty;
@@ -42,7 +46,11 @@ const STORE: &str =
 
 /// The classes of the findings, each once.
 fn classes(body: &str) -> Vec<&'static str> {
-    let checked = check(body);
+    classes_on("sm_90", body)
+}
+
+fn classes_on(target: &str, body: &str) -> Vec<&'static str> {
+    let checked = check_on(target, body);
     assert!(checked.outcome.stop.is_none(), "{:?}", checked.outcome.stop);
     let mut classes: Vec<_> = found(&checked).into_iter().map(|(class, _)| class).collect();
     classes.dedup();
@@ -176,4 +184,28 @@ fn a_wait_that_cannot_end_names_the_bytes() {
     assert!(stop.label.as_ref().unwrap().contains("and 256 bytes"), "{stop:?}");
     let stop = check(&format!("{}{WAIT}", body.replace("512", "128"))).outcome.stop.unwrap();
     assert!(stop.label.as_ref().unwrap().contains("received 128 bytes more than expected"), "{stop:?}");
+}
+
+/// `cp.async.bulk.cp_mask` writes some bytes, `st.bulk` zeros, `st.async` and `red.async` words of global memory.
+#[test]
+fn instructions_of_blackwell_are_accesses() {
+    let on = |body: &str| classes_on("sm_100", body);
+    let masked = |mask: u32| {
+        format!(
+            "mov.b16 %h, {mask}; @%q cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%o], [%b], 256, %h;"
+        )
+    };
+    let filled = "st.shared.u32 [%c], 7; fence.proxy.async.shared::cta; bar.sync 0; .reg .b16 %h;";
+    let end = "@%q cp.async.bulk.commit_group; @%q cp.async.bulk.wait_group 0;";
+    assert_eq!(on(&format!("{filled} {} {end}", masked(0xffff))), [""; 0]);
+    assert_eq!(on(&format!("{filled} {} {} {end}", masked(0xff), masked(0xff00))), [""; 0]);
+    assert_eq!(on(&format!("{filled} {} {end}", masked(0xff))), ["unwritten"]);
+    let read = "ld.shared.u32 %v, [%c]; st.global.u32 [%w], %v;";
+    assert_eq!(on(&format!("@%q st.bulk.shared::cta [%b], 256, 0; bar.sync 0; {read}")), [""; 0]);
+    assert_eq!(on(&format!("@%q st.bulk.shared::cta [%b], 248, 0; bar.sync 0; {read}")), ["uninitialized"]);
+    assert_eq!(on(&format!("@%q st.bulk.shared::cta [%b], 256, 0; {read}")), ["shared-race"]);
+    assert_eq!(on("st.async.release.gpu.global.u32 [%w], %t;"), [""; 0]);
+    assert_eq!(on("@%q st.async.release.gpu.global.u32 [%w], %t;"), ["unwritten"]);
+    let stored = "st.global.u32 [%w], %t; bar.sync 0;";
+    assert_eq!(on(&format!("{stored} red.async.release.gpu.global.add.u32 [%o], 1;")), [""; 0]);
 }

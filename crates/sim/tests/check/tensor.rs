@@ -8,16 +8,25 @@ use warpproof_sim::check::{Check, Class, Settings};
 /// Classes and sentences of the findings in a kernel of four warps. `%mem` is the address of 32 columns, `%own` the same in the
 /// lanes of the warp, `%q` is true in thread 0, `%w` in warp 0.
 fn findings(body: &str) -> Vec<(Class, String)> {
+    findings_of(body, &[Check::Race])
+}
+
+/// The findings of groups of checks.
+fn findings_of(body: &str, checks: &[Check]) -> Vec<(Class, String)> {
     let body = body
         .replace("LOADED", "tcgen05.wait::ld.sync.aligned;")
         .replace("STORED", "tcgen05.wait::st.sync.aligned;")
         .replace("FRESH", "@%q tcgen05.mma.cta_group::1.kind::f16 [%mem], %d, %d, %f, %no;")
         .replace("MORE", "@%q tcgen05.mma.cta_group::1.kind::f16 [%mem], %d, %d, %f, %q;")
+        .replace("SHIFT", "@%q tcgen05.shift.cta_group::1.down [%mem];")
         .replace("COMMIT", "@%q tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%b];")
         .replace("LOAD", "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r4, %r5}, [%own];")
         .replace("STORE", "tcgen05.st.sync.aligned.32x32b.x16.b32 [%own], {%r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0, %r0};")
 
         .replace("SYNC", "tcgen05.fence::before_thread_sync; bar.sync 0; tcgen05.fence::after_thread_sync;")
+        .replace("BEFORE", "tcgen05.fence::before_thread_sync;")
+        .replace("AFTER", "tcgen05.fence::after_thread_sync;")
+        .replace("BAR", "bar.sync 0;")
         .replace("USE", "add.u32 %r1, %r4, %r5;")
         .replace("FREE", "@%w tcgen05.dealloc.cta_group::1.sync.aligned.b32 %mem, 32;");
     // Each wait has a label of its own, and the parity of its phase.
@@ -49,7 +58,7 @@ fn findings(body: &str) -> Vec<(Class, String)> {
     let mut device = Device::new().with_threads(1);
     let module = device.load(&ptx).unwrap();
     let launch = module.kernel("k").unwrap().launch().grid(1).block(128);
-    let checked = device.check(&launch, &Settings { checks: vec![Check::Race], ..Settings::default() });
+    let checked = device.check(&launch, &Settings { checks: checks.to_vec(), ..Settings::default() });
     assert!(checked.outcome.stop.is_none(), "{:?}\n{ptx}", checked.outcome.stop);
     checked.findings.iter().map(|finding| (finding.class, finding.sentence.clone())).collect()
 }
@@ -95,6 +104,40 @@ fn work_in_flight_is_reported() {
     one("COMMIT FRESH WAIT SYNC LOAD LOADED SYNC COMMIT WAIT SYNC FREE", "may not be complete");
     one("FRESH COMMIT SYNC FREE WAIT", "tcgen05.dealloc uses");
     one("FRESH COMMIT SYNC STORE STORED WAIT SYNC FREE", "tcgen05.st uses");
+}
+
+/// A shift reads and writes the lanes of a warp.
+#[test]
+fn shifts_are_followed() {
+    for body in [
+        "FRESH SHIFT COMMIT WAIT LOAD LOADED USE SYNC FREE",
+        "STORE STORED SYNC SHIFT SHIFT MORE COMMIT WAIT LOAD LOADED SYNC FREE",
+        // The other warps load other lanes.
+        "FRESH COMMIT WAIT SYNC SHIFT @%w bra REST; LOAD LOADED REST: SYNC COMMIT WAIT SYNC FREE",
+    ] {
+        assert_eq!(findings(body), [], "{body}");
+    }
+    one(
+        "FRESH COMMIT WAIT SYNC SHIFT COMMIT LOAD LOADED WAIT SYNC FREE",
+        "tcgen05.ld uses tensor memory of a tcgen05.shift that may not be complete",
+    );
+    one(
+        "STORE STORED SYNC SHIFT COMMIT SYNC STORE STORED WAIT SYNC FREE",
+        "tcgen05.st uses tensor memory of a tcgen05.shift",
+    );
+    one(
+        "STORE SYNC SHIFT COMMIT WAIT STORED SYNC FREE",
+        "tcgen05.shift uses tensor memory of a tcgen05.st for which",
+    );
+    one(
+        "FRESH COMMIT WAIT LOAD SYNC SHIFT COMMIT WAIT LOADED SYNC FREE",
+        "tcgen05.shift uses tensor memory of a tcgen05.ld",
+    );
+    one(
+        "STORE STORED SYNC SHIFT SYNC FREE COMMIT WAIT",
+        "tcgen05.dealloc uses tensor memory of a tcgen05.shift",
+    );
+    one("SHIFT COMMIT WAIT SYNC FREE", "nothing has written");
 }
 
 #[test]
@@ -167,4 +210,39 @@ fn operands_in_shared_memory_are_followed() {
     // Written by threads, and read by the tensor core without a proxy fence.
     let found = findings(&format!("{store} SYNC FRESH COMMIT WAIT SYNC FREE"));
     assert!(matches!(&found[..], [(Class::Proxy, _)]), "{found:?}");
+}
+
+#[test]
+fn fences_around_a_synchronization_are_demanded_on_request() {
+    let before = "tcgen05.fence::before_thread_sync";
+    let after = "tcgen05.fence::after_thread_sync";
+    for (body, missing) in [
+        ("FRESH COMMIT WAIT AFTER LOAD LOADED USE SYNC FREE", None),
+        ("STORE STORED SYNC MORE COMMIT WAIT AFTER LOAD LOADED USE SYNC FREE", None),
+        // One thread, and one warp.
+        ("FRESH MORE COMMIT WAIT AFTER LOAD LOADED USE SYNC FREE", None),
+        ("STORE STORED LOAD LOADED USE SYNC FREE", None),
+        // Another synchronization may be between the fences.
+        ("STORE STORED BEFORE BAR BAR AFTER MORE COMMIT WAIT AFTER LOAD LOADED USE SYNC FREE", None),
+        // Another thread has waited for the commit.
+        ("FRESH COMMIT @!%w bra REST; WAIT REST: BAR AFTER LOAD LOADED USE SYNC FREE", None),
+        // Deallocation is synchronous.
+        ("FRESH COMMIT WAIT AFTER LOAD LOADED USE BEFORE BAR FREE", None),
+        ("FRESH COMMIT WAIT AFTER LOAD LOADED USE BAR FREE", Some(before)),
+        ("FRESH COMMIT WAIT LOAD LOADED USE SYNC FREE", Some(after)),
+        ("FRESH COMMIT AFTER WAIT LOAD LOADED USE SYNC FREE", Some(after)),
+        ("STORE STORED BAR AFTER MORE COMMIT WAIT AFTER LOAD LOADED USE SYNC FREE", Some(before)),
+        ("STORE STORED BAR BEFORE AFTER MORE COMMIT WAIT AFTER LOAD LOADED USE SYNC FREE", Some(before)),
+        ("BEFORE STORE STORED BAR AFTER MORE COMMIT WAIT AFTER LOAD LOADED USE SYNC FREE", Some(before)),
+        ("STORE STORED BEFORE AFTER BAR MORE COMMIT WAIT AFTER LOAD LOADED USE SYNC FREE", Some(after)),
+    ] {
+        assert_eq!(findings(body), [], "{body}");
+        let found = findings_of(body, &[Check::Race, Check::Fences]);
+        let is_right = match (missing, &found[..]) {
+            (None, []) => true,
+            (Some(name), [(Class::TensorMemory, sentence)]) => sentence.ends_with(name),
+            _ => false,
+        };
+        assert!(is_right, "{body}: {found:?}");
+    }
 }

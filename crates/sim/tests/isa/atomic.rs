@@ -343,3 +343,23 @@ fn atomics_on_memory_they_cannot_reach_are_reported() {
     let body = ".local .b32 mine; mov.u64 %p, mine; cvta.local.u64 %p, %p; atom.add.u32 %d0, [%p], 1;";
     assert_eq!(Grid::block(32).stop(body), StopKind::Bounds);
 }
+
+/// Asynchronous reductions in global memory.
+#[test]
+fn reductions_without_an_mbarrier() {
+    for (head, ty) in [
+        ("red.async.release.gpu", "u32"),
+        ("red.async.release.sys.global", "s32"),
+        ("red.async.mmio.release.sys", "u64"),
+        ("red.async.release.gpu.global", "s64"),
+    ] {
+        let bits = bits_of(ty);
+        let (a, b) = pairs(&patterns(16), &patterns(16));
+        let register = format!("b{bits}");
+        let body = format!("{} {head}.add.{ty} [%p], %s1; ld.global.b64 %d0, [%p];", cell("global"));
+        let cut = u64::MAX >> (64 - bits);
+        check(&body, &["b64"], &[("b64", a), (&register, b)], |row| {
+            vec![row[0] & !cut | row[0].wrapping_add(row[1]) & cut]
+        });
+    }
+}

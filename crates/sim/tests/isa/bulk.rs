@@ -294,3 +294,53 @@ fn misuse_stops_the_launch() {
         }
     }
 }
+
+#[test]
+fn a_byte_mask_selects_bytes_of_every_sixteen() {
+    for (mask, hint) in [(0x00ff_u64, false), (0x8421, true), (0xffff, false), (0, true), (0x3f00, false)] {
+        let (dotted, policy) = if hint { (".L2::cache_hint", "%o, ") } else { ("", "") };
+        let body = format!(
+            ".reg .b16 %h; mov.b16 %h, {mask}; ld.global.b64 %d0, [%f]; st.shared.b64 [%a], %d0; fence.proxy.async; bar.sync 0;
+             ld.param.u64 %g, [out0]; @%q cp.async.bulk.global.shared::cta.bulk_group{dotted}.cp_mask [%g], [%b], 1024, {policy}%h;
+             @%q cp.async.bulk.commit_group; @%q cp.async.bulk.wait_group 0; bar.sync 0; add.u64 %g, %g, %o; ld.global.b64 %d1, [%g];"
+        );
+        let got = run_for(Grid { target: "sm_100", ..BLOCK }, &body, 2);
+        for (i, (got, data)) in got.iter().zip(data()).enumerate() {
+            let bytes = mask >> (8 * (i % 2)) & 0xff;
+            let want = (0..8)
+                .filter(|byte| bytes >> byte & 1 != 0)
+                .fold(0, |word, byte| word | data & 0xff << (8 * byte));
+            assert_eq!(*got, want, "{mask:#x}, word {i}");
+        }
+    }
+}
+
+#[test]
+fn zeros_fill_shared_memory() {
+    let grid = Grid { target: "sm_100", threads: 128, ..Grid::HOPPER };
+    for (instruction, address, range) in [
+        ("st.bulk.weak.shared::cta", "%b+16", 2..66),
+        ("st.bulk", "%g", 1..65),
+        ("st.bulk.shared::cta", "%b", 0..64),
+    ] {
+        for size in ["512", "%o", "%v"] {
+            let body = format!(
+                "ld.global.b64 %d0, [%f]; st.shared.b64 [%a], %d0; bar.sync 0; mov.u64 %o, 512; mov.u32 %v, 512;
+                 cvt.u64.u32 %g, %b; cvta.shared.u64 %g, %g; add.u64 %g, %g, 8;
+                 @%q {instruction} [{address}], {size}, 0; bar.sync 0; ld.shared.b64 %d0, [%a]; mov.u32 %v, %tid.x; mul.wide.u32 %o, %v, 8;"
+            );
+            for (i, (got, data)) in run(grid, &body).iter().zip(data()).enumerate() {
+                assert_eq!(*got, if range.contains(&i) { 0 } else { data }, "{instruction} {size} word {i}");
+            }
+        }
+    }
+    for (body, kind) in [
+        ("@%q st.bulk.shared::cta [%b], 12, 0;", StopKind::Alignment),
+        ("mov.u32 %v, 16777224; @%q st.bulk.shared::cta [%b], %v, 0;", StopKind::Alignment),
+        ("@%q st.bulk.shared::cta [%b], 2048, 0;", StopKind::Bounds),
+        ("@%q st.bulk [%g], 64, 0;", StopKind::Bounds),
+    ] {
+        let stop = grid.run(&prepared(body), &["b64"], &[("b64", data())]).unwrap_err();
+        assert_eq!(stop.kind, kind, "{body}: {stop}");
+    }
+}

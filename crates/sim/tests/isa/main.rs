@@ -35,6 +35,7 @@ mod tcgen05_forms;
 mod tcgen05_mma;
 mod tcgen05_pair;
 mod tensor;
+mod tensor_modes;
 mod texture;
 mod vectors;
 mod video;

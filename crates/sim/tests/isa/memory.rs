@@ -163,6 +163,9 @@ fn every_way_to_store_a_word() {
         "st.relaxed.cta.global.L1::no_allocate",
         "st.mmio.relaxed.sys",
         "st.mmio.relaxed.sys.global",
+        "st.async.release.gpu",
+        "st.async.release.sys.global",
+        "st.async.mmio.release.sys.global",
     ] {
         let body = format!("{head}.u32 [%a+4], %t; ld.global.u32 %d0, [%a+4];");
         check(&body, &["b32"], |t| vec![u64::try_from(t).unwrap()]);
@@ -202,6 +205,49 @@ fn vectors_in_global_and_shared_memory() {
         (all[0], all[1], all[2]) = (first, first, number(&memory, t, 28, 4));
         all
     });
+    for head in [
+        "ld.volatile",
+        "ld.volatile.global.L2::128B",
+        "ld.relaxed.gpu.global.L1::evict_last.L2::evict_last",
+        "ld.acquire.sys",
+        "ld.acquire.cluster.global.L2::evict_first",
+        "ld.global.cg",
+        "ld.global.cs.nc",
+    ] {
+        check(&format!("{head}.v8.b32 {eight}, [%a];"), &["b32"; 8], |t| words(t, 0..8));
+    }
+    for head in [
+        "ld.volatile.global",
+        "ld.relaxed.cta",
+        "ld.acquire.gpu.global.L2::evict_last",
+        "ld.relaxed.sys.L1::no_allocate.L2::evict_normal",
+        "ld.global.nc.L2::evict_first",
+    ] {
+        let body = format!("{head}.v4.b64 {{%d0, %d1, %d2, %d3}}, [%a];");
+        check(&body, &["b64"; 4], |t| (0..4).map(|i| number(&memory, t, 8 * i, 8)).collect());
+    }
+    for head in ["st.volatile", "st.relaxed.gpu.global.L2::evict_last", "st.release.sys", "st.global.wt"] {
+        let body = format!(
+            "ld.global.v8.b32 {eight}, [%a]; add.u32 %d7, %d7, 1; {head}.v8.b32 [%a], {eight}; ld.global.b32 %d0, [%a+28];"
+        );
+        check(&body, &["b32"; 8], |t| {
+            let mut all: Vec<u64> = words(t, 0..8);
+            all[7] = (all[7] + 1) & 0xffff_ffff;
+            all[0] = all[7];
+            all
+        });
+    }
+    for head in [
+        "st.volatile.global",
+        "st.relaxed.gpu.global.L2::evict_last",
+        "st.release.cluster.L1::evict_first.L2::evict_first",
+    ] {
+        let body = format!(
+            "ld.global.v2.u64 {{%d0, %d1}}, [%a]; ld.global.v2.u64 {{%d2, %d3}}, [%a+16];
+            {head}.v4.u64 [%a], {{%d3, %d2, %d1, %d0}}; ld.global.b64 %d0, [%a];"
+        );
+        check(&body, &["b64"; 4], |t| [24, 8, 16, 24].map(|at| number(&memory, t, at, 8)).to_vec());
+    }
     let body = "ld.global.v2.u64 {%d0, %d1}, [%a]; ld.global.v2.u64 {%d2, %d3}, [%a+16];
         st.global.L2::evict_last.v4.b64 [%a], {%d3, %d2, %d1, %d0}; ld.global.b64 %d0, [%a];";
     check(body, &["b64"; 4], |t| [24, 8, 16, 24].map(|at| number(&memory, t, at, 8)).to_vec());

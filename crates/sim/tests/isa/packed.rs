@@ -1,5 +1,10 @@
 //! Instructions of sm_100 and later on pairs of f32, on sources of 16 bits, on three sources, and `redux` of f32.
-#![expect(clippy::as_conversions, reason = "halves of words")]
+#![expect(
+    clippy::as_conversions,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "parts of words"
+)]
 
 use crate::harness::{Column, eval, eval_on, levels, patterns, try_eval_on};
 use warpproof_sim::Blame;
@@ -261,4 +266,73 @@ fn stored_matrices_of_bytes() {
             }
         }
     }
+}
+
+/// Each element of `bits` bits on its own, as a number of 64 bits.
+fn elements(a: u64, b: u64, bits: u32, signed: bool, f: impl Fn(i64, i64) -> i64) -> u64 {
+    let wide = |word: u64, at: u32| {
+        let code = (word >> at & ((1 << bits) - 1)) as i64;
+        if signed && code >> (bits - 1) != 0 { code - (1 << bits) } else { code }
+    };
+    let ends = if signed { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) };
+    (0..32)
+        .step_by(bits as usize)
+        .map(|at| {
+            let value = f(wide(a, at), wide(b, at));
+            // Saturation is part of the operation where there is one: all others wrap.
+            let value = if value >= LIMITED { (value - 2 * LIMITED).clamp(ends.0, ends.1) } else { value };
+            (value as u64 & ((1 << bits) - 1)) << at
+        })
+        .fold(0, |word, part| word | part)
+}
+
+/// Marks a value that saturates.
+const LIMITED: i64 = 1 << 40;
+
+#[test]
+fn integers_in_parts_of_a_word() {
+    let first = patterns(1024);
+    let mut second = first.clone();
+    second.rotate_left(333);
+    let columns: Vec<Column> =
+        [first, second].map(|words| words.iter().map(|word| word & 0xffff_ffff).collect()).to_vec();
+    let sources: Vec<(&str, Column)> = columns.iter().map(|column| ("b32", column.clone())).collect();
+    let run = |name: &str, bits: u32, signed: bool, f: &dyn Fn(i64, i64) -> i64| {
+        let operands = if name.starts_with("neg") { "%s1" } else { "%s0, %s1" };
+        let got = eval_on("sm_120a", &format!("{name} %d0, {operands};"), &["b32"], &sources);
+        for (i, got) in got[0].iter().enumerate() {
+            let (a, b) = (columns[0][i], columns[1][i]);
+            assert_eq!(*got, elements(a, b, bits, signed, f), "{name} {a:#x} {b:#x}");
+        }
+    };
+    for (ty, signed) in [("u8x4", false), ("s8x4", true)] {
+        run(&format!("add.{ty}"), 8, signed, &|a, b| a + b);
+        run(&format!("sub.{ty}"), 8, signed, &|a, b| a - b);
+        run(&format!("add.sat.{ty}"), 8, signed, &|a, b| 2 * LIMITED + a + b);
+        run(&format!("sub.sat.{ty}"), 8, signed, &|a, b| 2 * LIMITED + a - b);
+        run(&format!("min.{ty}"), 8, signed, &|a, b| if a < b { a } else { b });
+        run(&format!("max.{ty}"), 8, signed, &|a, b| if a > b { a } else { b });
+    }
+    run("neg.s8x4", 8, true, &|_, b| -b);
+    run("min.relu.s8x4", 8, true, &|a, b| {
+        if a < 0 || b < 0 {
+            0
+        } else if a < b {
+            a
+        } else {
+            b
+        }
+    });
+    run("max.relu.s8x4", 8, true, &|a, b| {
+        if a < 0 && b < 0 {
+            0
+        } else if a > b {
+            a
+        } else {
+            b
+        }
+    });
+    run("add.sat.u16x2", 16, false, &|a, b| 2 * LIMITED + a + b);
+    run("add.sat.s16x2", 16, true, &|a, b| 2 * LIMITED + a + b);
+    run("add.sat.u32", 32, false, &|a, b| 2 * LIMITED + a + b);
 }

@@ -9,7 +9,7 @@
     reason = "codes of numbers change width on purpose"
 )]
 
-use crate::harness::{Column, eval_on, levels, try_eval_on};
+use crate::harness::{Column, eval_on, levels, patterns, try_eval_on};
 use warpproof_sim::Blame;
 
 /// Exponent bits, fraction bits, bias, and the number of magnitudes that are numbers.
@@ -262,5 +262,133 @@ fn targets() {
         let stop = run(target).unwrap_err();
         assert_eq!(stop.blame, Blame::Input, "{stop}");
         assert!(stop.sentence.contains("needs sm_100a"), "{stop}");
+    }
+}
+
+/// The nearest bf16, by search; beyond the largest, infinity.
+fn nearest_bf16(x: f64) -> u64 {
+    if x.is_nan() {
+        return 0x7fff;
+    }
+    let sign = if x.is_sign_negative() { 0x8000 } else { 0 };
+    // Halfway between the largest and the next power of two.
+    if x.abs() >= 2f64.powi(128) - 2f64.powi(119) {
+        return sign | 0x7f80;
+    }
+    let (mut below, mut above) = (0, 0x7f80);
+    while above - below > 1 {
+        let middle = u64::midpoint(below, above);
+        if bf16(middle) <= x.abs() {
+            below = middle;
+        } else {
+            above = middle;
+        }
+    }
+    let next = if below == 0x7f7f { 2f64.powi(128) } else { bf16(below + 1) };
+    let (down, up) = (x.abs() - bf16(below), next - x.abs());
+    let odd = below & 1 != 0;
+    sign | if down < up || (down == up && !odd) { below } else { below + 1 }
+}
+
+#[test]
+fn scaled_values_to_bf16() {
+    let codes: Column = (0..4096).map(|i| (i * 40503 + 11) & 0xffff).collect();
+    let scales: Column = (0..4096).map(|i| (i * 257 + i / 16 * 3) & 0xffff).collect();
+    for ty in ["s2f6x2", "e2m1x2", "e2m3x2", "e3m2x2", "e4m3x2", "e5m2x2"] {
+        let value = |code: u64| -> f64 {
+            if ty == "s2f6x2" {
+                return f64::from((code as u8).cast_signed()) / 64.0;
+            }
+            let form = format(ty);
+            let magnitude = code & (form.sign() - 1);
+            let negative = code & form.sign() != 0;
+            let number = match (ty, magnitude) {
+                ("e5m2x2", 124) => f64::INFINITY,
+                _ if magnitude >= form.3 => f64::NAN,
+                _ => form.value(magnitude),
+            };
+            if negative { -number } else { number }
+        };
+        for (satfinite, relu, scaled) in (0..8)
+            .map(|i| (i & 1 != 0, i & 2 != 0, i & 4 != 0))
+            .filter(|case| case.2 || case.0 || ty == "s2f6x2")
+        {
+            let name = format!(
+                "cvt.rn{}{}{}.bf16x2.{ty}",
+                if satfinite { ".satfinite" } else { "" },
+                if relu { ".relu" } else { "" },
+                if scaled { ".scaled::n2::ue8m0" } else { "" }
+            );
+            let scale = if scaled { ", %s1" } else { "" };
+            let body = if ty == "e2m1x2" {
+                format!(".reg .b8 %b, %z; mov.b16 {{%b, %z}}, %s0; {name} %d0, %b{scale};")
+            } else {
+                format!("{name} %d0, %s0{scale};")
+            };
+            let sources = [("b16", codes.clone()), ("b16", scales.clone())];
+            let got = eval_on(TARGET, &body, &["b32"], &sources);
+            let width = if ty == "e2m1x2" { 4 } else { 8 };
+            for (i, got) in got[0].iter().enumerate() {
+                for half in 0..2 {
+                    let code = codes[i] >> (width * half) & ((1 << width) - 1);
+                    let exponent = scales[i] >> (8 * half) & 0xff;
+                    let factor = match exponent {
+                        _ if !scaled => 1.0,
+                        0xff => f64::NAN,
+                        exponent => 2f64.powi(exponent as i32 - 127),
+                    };
+                    let want = match nearest_bf16(value(code) * factor) {
+                        code if relu && code & 0x8000 != 0 => 0,
+                        code if satfinite && code & 0x7fff == 0x7f80 => code - 1,
+                        code => code,
+                    };
+                    assert_eq!(
+                        got >> (16 * half) & 0xffff,
+                        want,
+                        "{name} {code:#x} times {factor:e}, half {half}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// The random bits decide between the two neighbors: the one away from zero is chosen if they and the distance from the other,
+/// both as fractions of the step, are together at least 1.
+#[test]
+fn random_bits_round_to_bf16() {
+    let some: Column = patterns(2048).iter().map(|word| word & 0xffff_ffff).collect();
+    let other: Column = some.iter().rev().copied().collect();
+    let bits: Column = (0..2048).map(|i| (i * 2_654_435_761) & 0xffff_ffff).collect();
+    for (satfinite, relu) in [(false, false), (true, false), (false, true), (true, true)] {
+        let name = format!(
+            "cvt.rs{}{}.bf16x2.f32",
+            if relu { ".relu" } else { "" },
+            if satfinite { ".satfinite" } else { "" }
+        );
+        let sources = [("b32", some.clone()), ("b32", other.clone()), ("b32", bits.clone())];
+        let got = eval_on("sm_100a", &format!("{name} %d0, %s0, %s1, %s2;"), &["b32"], &sources);
+        for (i, got) in got[0].iter().enumerate() {
+            for (a, shift) in [(some[i], 16), (other[i], 0)] {
+                let (x, random) = (f32_of(a), bits[i] >> shift & 0xffff);
+                let want = if x.is_nan() {
+                    0x7fff
+                } else if x.is_infinite() {
+                    a >> 16
+                } else {
+                    let down = a >> 16 & 0x7fff;
+                    let next = if down == 0x7f7f { 2f64.powi(128) } else { bf16(down + 1) };
+                    let part = (x.abs() - bf16(down)) / (next - bf16(down));
+                    let up = part + random as f64 / 65536.0 >= 1.0;
+                    (a >> 16 & 0x8000) | (down + u64::from(up))
+                };
+                let want = match want {
+                    code if relu && code & 0x8000 != 0 => 0,
+                    code if satfinite && code & 0x7fff == 0x7f80 => code - 1,
+                    code => code,
+                };
+                assert_eq!(got >> shift & 0xffff, want, "{name} {a:#x} {random:#x}");
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Less frequent forms of `tcgen05`: `.ws`, copies of four rows and copies that widen elements, A with elements of less than a byte
+//! Less frequent forms of `tcgen05`: `.ws`, shifts, copies of four rows and copies that widen elements, A with elements of less than a byte
 //! in tensor memory, MN-major tf32.
 #![expect(
     clippy::as_conversions,
@@ -11,6 +11,7 @@
 use crate::tcgen05::{drain, fill, kernel, run};
 use warpproof_sim::num::Rounding;
 use warpproof_sim::num::convert::cvt_f16_f32;
+use warpproof_sim::{Blame, StopKind};
 
 /// Bytes of the operands in shared memory: A, then B.
 const TILE: usize = 40960;
@@ -108,6 +109,65 @@ fn four_rows_are_copied_to_a_lane_of_each_warp() {
     }
 }
 
+/// The cell of a lane and column before a shift.
+fn number(lane: usize, column: usize) -> u32 {
+    (lane << 16 | column) as u32 + 1
+}
+
+#[test]
+fn rows_of_a_warp_are_shifted() {
+    let words = 24;
+    let cells: Vec<u32> =
+        (0..128).flat_map(|lane| (0..words).map(move |column| number(lane, column))).collect();
+    for (first, column) in [(0, 0), (32, 8), (64, 3), (96, 16)] {
+        let shift = format!("tcgen05.shift.cta_group::1.down [%mem+{:#x}];", first << 16 | column);
+        let got = after(words, &cells, &[], (0, 0), 0, &shift);
+        for (lane, at) in (0..128).flat_map(|lane| (0..words).map(move |at| (lane, at))) {
+            let moves = (first..first + 31).contains(&lane) && (column..column + 8).contains(&at);
+            let want = number(lane + usize::from(moves), at);
+            assert_eq!(
+                got[lane * words + at],
+                want,
+                "from lane {first} column {column}: lane {lane} column {at}"
+            );
+        }
+    }
+}
+
+/// A convolution shifts its pixels, and copies the next ones to the last lanes; the instructions of a thread are executed in order.
+#[test]
+fn shifts_and_copies_are_executed_in_order() {
+    let tile: Vec<u8> = (0..TILE).map(|i| (i * 5 + i / 256) as u8).collect();
+    let cells: Vec<u32> = (0..128).flat_map(|lane| (0..8).map(move |column| number(lane, column))).collect();
+    let shifts = [0, 32, 64, 96]
+        .map(|lane: u32| format!("@%in tcgen05.shift.down.cta_group::1 [%mem+{:#x}];\n", lane << 16));
+    let copy = "@%in tcgen05.cp.cta_group::1.4x256b [%mem+0x1f0000], %da;\n";
+    let all = format!("{0}{copy}{0}", shifts.concat());
+    let got = after(8, &cells, &tile, (descriptor(0), 0), 0, all.trim_start_matches("@%in "));
+    for (lane, row) in got.chunks(8).take(128).enumerate() {
+        for (column, word) in row.iter().enumerate() {
+            let from = place(lane / 32, 4 * column);
+            let copied = u32::from_le_bytes([tile[from], tile[from + 1], tile[from + 2], tile[from + 3]]);
+            let want = if lane % 32 < 30 { number(lane + 2, column) } else { copied };
+            assert_eq!(*word, want, "lane {lane} column {column}");
+        }
+    }
+}
+
+#[test]
+fn misuse_of_shifts_stops() {
+    for (address, kind, sentence) in [
+        ("%mem+0x50000", StopKind::Malformed, "tcgen05.shift at lane 5"),
+        ("%mem+0x800000", StopKind::Malformed, "tcgen05.shift at lane 128"),
+        ("%mem+505", StopKind::Bounds, "tcgen05.shift uses column 512"),
+    ] {
+        let body = format!("setp.eq.u32 %in, %t, 0; @%in tcgen05.shift.cta_group::1.down [{address}];");
+        let stop = run(&kernel(8, 8, &body), 128, &[0; 1024]).unwrap_err();
+        assert_eq!((stop.blame, stop.kind), (Blame::Kernel, kind), "{stop}");
+        assert!(stop.sentence.contains(sentence), "{stop}");
+    }
+}
+
 /// Sixteen elements of 6 or 4 bits become bytes, in every shape.
 #[test]
 fn copies_widen_elements() {
@@ -162,6 +222,44 @@ fn small_elements_of_a_are_bytes_in_tensor_memory() {
             let want = column + column.min(lane % 8);
             let found = f32::from_bits(got[lane * words + column]);
             assert_eq!(found, want as f32, "type {ty} lane {lane} column {column}");
+        }
+    }
+}
+
+/// D is divided by a power of two before the products are added.
+#[test]
+fn d_is_scaled_by_powers_of_two() {
+    let (m, n) = (128, 16);
+    for (kind, scale) in [("f16", 0u32), ("f16", 1), ("f16", 15), ("tf32", 3)] {
+        let (ty, bytes) = if kind == "f16" { (0, 2) } else { (2, 4) };
+        let mut tile = vec![0; TILE];
+        let mut put = |at: usize, value: f32| match bytes {
+            2 => tile[at..at + 2]
+                .copy_from_slice(&cvt_f16_f32(value.to_bits(), Rounding::Rn, false).to_le_bytes()),
+            _ => tile[at..at + 4].copy_from_slice(&value.to_le_bytes()),
+        };
+        for k in 0..32 / bytes {
+            for row in 0..m {
+                put(place(row, bytes * k), small(3 * row + k));
+            }
+            for row in 0..n {
+                put(B_START + place(row, bytes * k), small(row + 5 * k));
+            }
+        }
+        let before = |row: usize, column: usize| small(row + 2 * column) * 32768.0;
+        let cells: Vec<u32> =
+            (0..m).flat_map(|row| (0..n).map(move |column| before(row, column).to_bits())).collect();
+        let mma = format!("tcgen05.mma.cta_group::1.kind::{kind} [%mem], %da, %db, %r0, %in, {scale};");
+        let fields = idesc(1 << 4 | ty << 7 | ty << 10, m, n);
+        let got = after(n, &cells, &tile, (descriptor(0), descriptor(B_START)), fields, &mma);
+        for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
+            let product: f32 = (0..32 / bytes).map(|k| small(3 * row + k) * small(column + 5 * k)).sum();
+            let want = product + before(row, column) / (1 << scale) as f32;
+            assert_eq!(
+                f32::from_bits(got[row * n + column]),
+                want,
+                "{kind} {scale} row {row} column {column}"
+            );
         }
     }
 }

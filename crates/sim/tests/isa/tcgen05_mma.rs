@@ -555,7 +555,11 @@ fn what_is_wrong_or_unknown_stops() {
         Blame::Kernel,
         "all instructions must have the same",
     );
-    stops("tcgen05.shift.cta_group::1.down [%mem];", 0, Blame::Gap, "shifts");
+    let shifted =
+        "tcgen05.mma.cta_group::1.kind::f16.ashift.collector::a::discard [%mem], [%mem], %da, %r0, %go;";
+    stops(shifted, 0x0808_0010, Blame::Gap, ".ashift");
+    let reduces = "tcgen05.ld.red.sync.aligned.32x32b.x2.min.u32 {%r0, %r1}, %r2, [%mem];";
+    stops(reduces, 0, Blame::Gap, "not for sm_100a");
     let stationary = "tcgen05.mma.ws.cta_group::1.kind::f16 [%mem], %da, %da, %r0, %go;";
     stops(stationary, 0x0808_0010, Blame::Kernel, "M 128 and N 32");
     stops(stationary, 0x4810_0010, Blame::Gap, "a shift of B");
@@ -567,7 +571,7 @@ fn what_is_wrong_or_unknown_stops() {
     );
     stops(
         "tcgen05.mma.cta_group::1.kind::f16 [%mem], %da, %da, %r0, %go, 3;",
-        0,
+        0x0808_0000,
         Blame::Gap,
         "scale-input-d",
     );

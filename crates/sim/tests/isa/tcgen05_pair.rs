@@ -224,6 +224,24 @@ fn a_is_in_the_tensor_memory_of_both_blocks() {
     }
 }
 
+/// A shift acts in both blocks.
+#[test]
+fn rows_of_both_blocks_are_shifted() {
+    let words = 16;
+    let cells: Vec<u32> = (0..256 * words).map(|i| i as u32 + 1).collect();
+    let body = "mov.u32 %y, slot; add.u32 %y, %y, 8;
+        @%in tcgen05.shift.cta_group::2.down [%mem+0x200008];
+        @%in tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%y], %both;
+        WAIT: mbarrier.try_wait.parity.shared::cta.b64 %go, [slot+8], 0; @!%go bra WAIT;
+        tcgen05.fence::after_thread_sync;\n";
+    let got = run(words, &cells, &[], body).unwrap();
+    for (row, column) in (0..256).flat_map(|row| (0..words).map(move |column| (row, column))) {
+        let moves = (32..63).contains(&(row % 128)) && column >= 8;
+        let want = cells[(row + usize::from(moves)) * words + column];
+        assert_eq!(got[row * words + column], want, "row {row} column {column}");
+    }
+}
+
 /// Scales of 2^x: those of A are of the block's own rows, those of B of all columns of the group of lanes. They are copied by both
 /// blocks, each from its own shared memory.
 #[test]

@@ -14,13 +14,15 @@ use warpproof_sim::tensor_map::{Columns, DataType, Fill, Interleave, Mode, Swizz
 use warpproof_sim::{Blame, Device, Stop, StopKind};
 
 /// Bytes of shared memory that the kernels copy.
-const ROOM: usize = 10 << 10;
+pub(crate) const ROOM: usize = 10 << 10;
 
 /// A block of 128 threads (or a cluster of them) with `buffer` at `%b`, filled from the second argument, and an mbarrier `%m` for
 /// one arrival. `%p` is the generic address of the map, `%q` is true in thread 0. At the end `buffer` goes to the third argument.
 /// `WAIT` waits for the first phase.
 fn kernel(body: &str) -> String {
-    let target = if body.contains(".cta_group") { "sm_100a" } else { "sm_90a" };
+    let later =
+        ["cta_group", "tile::gather4", "tile::scatter4", "im2col::w"].iter().any(|part| body.contains(part));
+    let target = if later { "sm_100a" } else { "sm_90a" };
     let wait = "W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%m], 0; @!%p1 bra W;";
     let copy = |name: &str, load: &str, store: &str| {
         format!(
@@ -56,14 +58,14 @@ fn kernel(body: &str) -> String {
 }
 
 /// What a run leaves: `buffer` of each block, the tensor, and 256 spare bytes.
-struct Left {
-    shared: Vec<u8>,
-    tensor: Vec<u8>,
+pub(crate) struct Left {
+    pub(crate) shared: Vec<u8>,
+    pub(crate) tensor: Vec<u8>,
     spare: Vec<u8>,
 }
 
 /// Runs a body with a map of the tensor, whose bytes are `data`.
-fn try_run(
+pub(crate) fn try_run(
     map: &TensorMap,
     data: &[u8],
     shared: &[u8],
@@ -95,7 +97,7 @@ fn try_run(
     }
 }
 
-fn run(map: &TensorMap, data: &[u8], body: &str) -> Left {
+pub(crate) fn run(map: &TensorMap, data: &[u8], body: &str) -> Left {
     let shared = vec![0xee; ROOM];
     let late = try_run(map, data, &shared, body, 1, CopyTiming::Late);
     let late = late.unwrap_or_else(|stop| panic!("{map:?} {body}: {stop}"));
@@ -104,12 +106,12 @@ fn run(map: &TensorMap, data: &[u8], body: &str) -> Left {
     late
 }
 
-fn pattern(count: usize) -> Vec<u8> {
+pub(crate) fn pattern(count: usize) -> Vec<u8> {
     (0..count).map(|i| u8::try_from((i * 7 + i / 251) % 256).unwrap()).collect()
 }
 
 /// Where a byte of a box is: bits 4 and up of the shared address are combined with bits 7 and up.
-fn swizzled(swizzle: Swizzle, address: usize) -> usize {
+pub(crate) fn swizzled(swizzle: Swizzle, address: usize) -> usize {
     match swizzle {
         Swizzle::None => address,
         Swizzle::Bytes32 => address ^ (address >> 7 & 1) << 4,
@@ -122,7 +124,7 @@ fn swizzled(swizzle: Swizzle, address: usize) -> usize {
 }
 
 /// Bytes between rows of a box: a swizzle needs its span.
-fn pitch(swizzle: Swizzle, row: usize) -> usize {
+pub(crate) fn pitch(swizzle: Swizzle, row: usize) -> usize {
     let span = match swizzle {
         Swizzle::None => 0,
         Swizzle::Bytes32 => 32,
@@ -167,12 +169,18 @@ fn moved(map: &TensorMap, coordinates: &[i32]) -> usize {
     elements(map, coordinates, 0).len() * usize::try_from(map.data_type.bits() / 8).unwrap()
 }
 
-fn list(coordinates: &[i32]) -> String {
+pub(crate) fn list(coordinates: &[i32]) -> String {
     coordinates.iter().map(i32::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Thread 0 loads the box to `base`, all threads wait.
-fn load_body(form: &str, map_bytes: usize, coordinates: &[i32], base: usize, rest: &str) -> String {
+pub(crate) fn load_body(
+    form: &str,
+    map_bytes: usize,
+    coordinates: &[i32],
+    base: usize,
+    rest: &str,
+) -> String {
     format!(
         "@%q mbarrier.arrive.expect_tx.shared::cta.b64 _, [%m], {map_bytes};
          @%q {form} [%b+{base}], [%p, {{{}}}], [%m]{rest}; WAIT",
@@ -446,7 +454,7 @@ fn im2col_visits_the_pixels_of_a_bounding_box() {
 }
 
 /// Thread 0 stores the box at `base`.
-fn store_body(form: &str, coordinates: &[i32], base: usize, rest: &str) -> String {
+pub(crate) fn store_body(form: &str, coordinates: &[i32], base: usize, rest: &str) -> String {
     format!(
         "@%q {form} [%p, {{{}}}], [%b+{base}]{rest}; @%q cp.async.bulk.commit_group; @%q cp.async.bulk.wait_group 0;",
         list(coordinates)
@@ -570,7 +578,7 @@ fn reductions_of_every_operator() {
 }
 
 /// Why a body stops, for which the kernel is to blame.
-fn stop(map: &TensorMap, body: &str) -> StopKind {
+pub(crate) fn stop(map: &TensorMap, body: &str) -> StopKind {
     match try_run(map, &pattern(20_000), &vec![0; ROOM], body, 1, CopyTiming::Late) {
         Ok(_) => panic!("{body}: expected a stop"),
         Err(stop) => {

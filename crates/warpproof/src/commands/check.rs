@@ -52,9 +52,9 @@ use warpproof_toolchain::symbol::readable;
 pub(crate) struct Check {
     #[command(flatten)]
     launch: LaunchFlags,
-    /// Run only these checks [default: all except machine]
+    /// Run only these checks [default: all except machine and fences]
     ///
-    /// Comma-separated: race, init, array, lanes, barrier, output, provenance, machine.
+    /// Comma-separated: race, init, array, lanes, barrier, output, provenance, machine, fences.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = check_named)]
     checks: Vec<Listener>,
     /// Report branches and results that depend on clocks, timers, %smid or addresses

@@ -403,7 +403,7 @@ fn followed(element: Element) -> bool {
 fn element_bytes(ty: Type) -> u32 {
     match ty {
         Type::F16x2 | Type::BF16x2 => 2,
-        Type::E4M3x2 | Type::E5M2x2 | Type::E3M2x2 | Type::E2M3x2 | Type::UE8M0x2 => 1,
+        Type::E4M3x2 | Type::E5M2x2 | Type::E3M2x2 | Type::E2M3x2 | Type::UE8M0x2 | Type::S2F6x2 => 1,
         Type::F32x2 => 4,
         ty => ty.bytes(),
     }

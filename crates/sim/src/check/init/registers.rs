@@ -239,6 +239,15 @@ impl Poison {
             }
             // Handled when the exchange is observed.
             Rule::Vote | Rule::Lanes => {}
+            Rule::Bytes => {
+                let mut bytes = [0; LANES];
+                for lane in lanes_of(exec) {
+                    bytes[lane] = reads.iter().fold(0, |any, row| any | self.bytes(facts, *row, lane));
+                }
+                for row in writes {
+                    self.set_from(facts, *row, exec, &bytes, |lane, _| origins[lane]);
+                }
+            }
             Rule::Halves(size) => {
                 let mut bytes = [0; LANES];
                 for lane in lanes_of(exec) {

@@ -208,7 +208,7 @@ impl Op {
             | Op::ImageQuery
             | Op::Refused
             // Asynchronous work on tensor memory, and its order.
-            | Op::Tensor(TensorOp::Copy | TensorOp::Multiply | TensorOp::Fence { .. })
+            | Op::Tensor(TensorOp::Copy | TensorOp::Shift | TensorOp::Multiply | TensorOp::Fence { .. })
             // The state of a phase is in a register.
             | Op::Mbarrier(Mbarrier { action: MbarrierOp::PendingCount, .. }) => Effects::NONE,
             Op::Load(load) => Effects::memory(load.memory()),
@@ -248,6 +248,7 @@ impl Op {
             Op::Bulk(Bulk::Prefetch) => Effects::memory(Memory::weak(MemoryKind::Hint, Space::Global, None)),
             Op::Bulk(Bulk::Commit) => Effects { copies: Copies::BulkCommit, ..Effects::NONE },
             Op::Bulk(Bulk::Wait { .. }) => Effects { copies: Copies::BulkWait, ..Effects::NONE },
+            Op::Fill => Effects::memory(Memory::weak(MemoryKind::Store, Space::Shared, None)),
             Op::TensorMap => Effects::memory(Memory::weak(MemoryKind::Store, Space::Generic, Some(128))),
             Op::CommitGroup => Effects { copies: Copies::Commit, ..Effects::NONE },
             Op::WaitGroup(left) => Effects { copies: Copies::Wait(*left), ..Effects::NONE },

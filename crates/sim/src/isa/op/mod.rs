@@ -69,6 +69,8 @@ pub enum Op {
     CopiesArrive,
     /// `cp.async.bulk`, `cp.reduce.async.bulk`, `st.async`, `red.async`.
     Bulk(Bulk),
+    /// `st.bulk`: zeros in shared memory.
+    Fill,
     /// `tensormap.replace`, `tensormap.cp_fenceproxy`.
     TensorMap,
     /// `mbarrier`.
@@ -278,6 +280,8 @@ pub struct Arithmetic {
     pub ty: Option<Type>,
     /// Two elements in a register.
     pub pairs: bool,
+    /// Each byte of a word on its own.
+    pub quads: bool,
     /// Which bits of a product.
     pub part: Part,
     /// Writes the condition code.
@@ -513,9 +517,11 @@ pub enum TensorOp {
     },
     /// Copies from shared to tensor memory.
     Copy,
+    /// Shifts lanes of tensor memory.
+    Shift,
     /// Multiplies.
     Multiply,
-    /// Arrives at an mbarrier when the copies and multiplications before it are complete.
+    /// Arrives at an mbarrier when the copies, shifts and multiplications before it are complete.
     Commit,
     /// Orders accesses to tensor memory before or after a synchronization of threads.
     Fence {

@@ -55,7 +55,8 @@ impl Op {
                 cache: read.first(CacheOperator::parse),
                 uniform: opcode == "ldu",
             }),
-            "st" | "red" if read.has("async") => Op::Bulk(Bulk::Store),
+            "st" | "red" if read.has("async") && !read.has("release") => Op::Bulk(Bulk::Store),
+            "st" if read.has("bulk") => Op::Fill,
             "st" => Op::Store(Store {
                 space: read.space(),
                 ty: read.ty()?,
@@ -216,6 +217,7 @@ impl Read<'_> {
             kind,
             ty: self.ty(),
             pairs: self.given.last().is_some_and(|name| name.ends_with("x2")),
+            quads: self.given.last().is_some_and(|name| name.ends_with("x4")),
             part: if self.has("wide") {
                 Part::Wide
             } else if self.has("hi") {
@@ -303,6 +305,7 @@ impl Read<'_> {
                 "wait::ld" => TensorOp::Wait { stores: false },
                 "wait::st" => TensorOp::Wait { stores: true },
                 "cp" => TensorOp::Copy,
+                "shift" => TensorOp::Shift,
                 "mma" => TensorOp::Multiply,
                 "commit" => TensorOp::Commit,
                 "fence::before_thread_sync" => TensorOp::Fence { after: false },

@@ -5,6 +5,9 @@
 //!
 //! A pair has half of the rows of A and D and half of the columns of B in each block, at the same addresses; the scales of B are those
 //! of all columns, in both blocks. If its D has two groups of lanes, each has its own A, and the scales of its own columns.
+//!
+//! `scale-input-d` divides a D of f32 by a power of two first. That is exact, except for results below the normal numbers, which are
+//! rounded to nearest even.
 
 use super::copy::{check_pieces, descriptor};
 use super::format::{Form, Format, Layout, Named, Width, Wrong};
@@ -51,6 +54,8 @@ pub struct TensorMultiply {
     b: Descriptor,
     /// Whether D starts from its old value; from zero otherwise.
     accumulate: bool,
+    /// D is multiplied by two to the power of minus this before.
+    scale: u32,
     /// Lanes that are not written, one bit each.
     disabled: [u32; 4],
     scales: (Scales, Scales),
@@ -89,6 +94,14 @@ fn pieces(from: &Descriptor, width: Width, transposed: bool, rows: u32) -> Vec<u
         }
         None => (0..rows).flat_map(|row| (0..2).map(move |piece| from.by_row(row, piece))).collect(),
     }
+}
+
+/// A number of f32 times two to the power of minus `scale`.
+fn scaled_down(code: u32, scale: u32) -> u32 {
+    if scale == 0 {
+        return code;
+    }
+    (f32::from_bits(code) * f32::from_bits((127 - scale.min(126)) << 23)).to_bits()
 }
 
 fn negate(line: &mut Line, width: Width) {
@@ -239,7 +252,7 @@ impl TensorMultiply {
                 for (m, code) in column.iter_mut().enumerate() {
                     let (lane, column) = place(m, n);
                     let cell = memory.cell(lane, column);
-                    *code = if half { cell & 0xffff } else { cell };
+                    *code = if half { cell & 0xffff } else { scaled_down(cell, self.scale) };
                 }
             }
         }
@@ -265,6 +278,8 @@ struct Operands {
     tensor: bool,
     /// Lanes may be disabled.
     disables: bool,
+    /// `scale-input-d`.
+    scale: u32,
     /// Columns of B may be zero.
     masks: bool,
 }
@@ -286,15 +301,16 @@ fn operands(spec: &Spec<'_>, named: Named) -> Result<(Operands, Vec<Slot>), Refu
         slots.extend([Slot::Address, Slot::Address]);
     }
     slots.push(Slot::Src(Type::Pred));
+    let mut scale = 0;
     if spec.operands.len() > slots.len() {
-        // Which bits a scaled D has is not known.
-        if spec.integer(slots.len()) != Some(0) {
-            return Err(spec.gap("scale-input-d other than 0"));
-        }
+        let given = spec.integer(slots.len()).and_then(|given| u32::try_from(given).ok());
+        scale = given
+            .filter(|given| *given < 16)
+            .ok_or_else(|| Refusal::Malformed("scale-input-d must be a constant from 0 to 15".into()))?;
         slots.push(Slot::Static);
     }
     let form = if blocks == Blocks::Pair { Form::Pair } else { Form::Block };
-    Ok((Operands { named, form, blocks, tensor, disables, masks: false }, slots))
+    Ok((Operands { named, form, blocks, tensor, disables, scale, masks: false }, slots))
 }
 
 impl Operands {
@@ -312,6 +328,10 @@ impl Operands {
             }
             Wrong::Malformed(sentence) => invalid(w, sentence),
         })?;
+        if self.scale > 0 && format.kind.is_half() {
+            let sentence = "scale-input-d other than 0 with a D of f16 is not supported";
+            return Err(w.halt(Blame::Gap, StopKind::Unsupported, sentence.to_owned()));
+        }
         let count = if self.disables { 4 * at(self.blocks.count()) } else { 0 };
         let masks: Vec<u32> =
             (0..count).map(|i| w.state.regs.w32[at(args.all[first + 2 + i])].0[lane]).collect();
@@ -339,6 +359,7 @@ impl Operands {
             a: Source::Tensor(0),
             b: descriptor(w, wide(w, first))?,
             accumulate,
+            scale: self.scale,
             disabled,
             scales: (Scales::default(), Scales::default()),
         };
@@ -434,6 +455,7 @@ pub(super) fn stationary(spec: &Spec<'_>) -> Result<Bound, Refusal> {
         blocks: Blocks::Own,
         tensor,
         disables: false,
+        scale: 0,
         masks,
     };
     Ok(operands.bound(slots))
