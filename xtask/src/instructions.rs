@@ -54,6 +54,7 @@ const TITLES: &[(&str, &str)] = &[
     ("sparse", "Sparse matrix multiplication"),
     ("wmma", "Matrix multiplication (wmma)"),
     ("wgmma", "Asynchronous matrix multiplication (wgmma)"),
+    ("fill", "Fills of shared memory"),
     ("tcgen05", "Tensor memory (tcgen05)"),
     ("cancel", "Cluster launch control"),
     ("lanes", "Between the lanes of a warp"),

@@ -9,7 +9,7 @@ use super::subject::Sizes;
 const PROGRAM: &str = include_str!("pocl.c");
 
 /// The ways in which PoCL turns work-groups into loops; the first is its default. Which is the fastest depends on the processor: the
-/// default vectorizes, and takes up to three times as long as the plain loops where that is no gain.
+/// default vectorizes, and takes three times as long as the plain loops on some.
 const METHODS: [&str; 3] = ["loopvec", "loops", "cbs"];
 
 /// Seconds of processor time by kernel, each by the fastest method; `None` without a C compiler, OpenCL or PoCL.
