@@ -201,17 +201,13 @@ fn collect(program: &Program, start: usize, entered: &[bool]) -> (Vec<Base>, Vec
     (bases, steps)
 }
 
-/// How many operands of instructions are each 32-bit row; empty if the program has functions, whose arguments are operands of no
-/// instruction.
+/// How many operands of instructions are each 32-bit row, arguments of calls included.
 fn uses(program: &Program) -> Vec<u32> {
-    let mut uses = Vec::new();
-    if program.callees.is_empty() && program.call_sites.is_empty() {
-        uses.resize(program.registers.w32.len(), 0);
-        let reads = program.metas.iter().flat_map(|meta| &meta.reads);
-        for (_, row) in reads.filter(|(width, _)| *width == Width::W32) {
-            if let Some(uses) = uses.get_mut(at(*row)) {
-                *uses += 1;
-            }
+    let mut uses = vec![0; program.registers.w32.len()];
+    let reads = program.metas.iter().flat_map(|meta| &meta.reads);
+    for (_, row) in reads.filter(|(width, _)| *width == Width::W32) {
+        if let Some(uses) = uses.get_mut(at(*row)) {
+            *uses += 1;
         }
     }
     uses
@@ -253,4 +249,39 @@ fn sums(code: &[Inst], steps: &[Step], uses: &[u32]) -> Vec<Sum> {
         sums.push(sum);
     }
     sums
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Device;
+
+    /// The number of products in each sum of the first bundle with loads.
+    fn sums(body: &str) -> Vec<usize> {
+        let text = format!(
+            ".version 8.7\n.target sm_89\n.address_size 64\n.visible .entry k() {{\n.reg .f32 %f<20>; .reg .b32 %a;\n\
+             .shared .f32 tile[64];\nmov.u32 %a, tile;\n{body}\nst.shared.f32 [%a], %f9;\nret;\n}}\n"
+        );
+        let launch = Device::new().load(&text).unwrap().kernel("k").unwrap().launch();
+        let program = launch.program();
+        let bundles = program.code.iter().filter_map(|inst| inst.bundle.as_ref());
+        bundles.flat_map(|bundle| &bundle.sums).map(|sum| sum.factors.len()).collect()
+    }
+
+    const TWO: &str = "ld.shared.f32 %f1, [%a]; ld.shared.f32 %f2, [%a+4]; fma.rn.f32 %f3, %f2, %f1, %f0;\n\
+                       ld.shared.f32 %f4, [%a]; ld.shared.f32 %f5, [%a+4]; fma.rn.f32 %f9, %f4, %f5, %f3;\n";
+
+    #[test]
+    fn a_chain_of_products_is_one_sum() {
+        assert_eq!(sums(TWO), [2]);
+    }
+
+    #[test]
+    fn what_is_read_again_is_kept() {
+        assert_eq!(sums(&format!("{TWO}st.shared.f32 [%a+8], %f3;")), [1, 1]);
+        assert_eq!(sums(&format!("{TWO}st.shared.f32 [%a+8], %f4;")), [1]);
+        assert_eq!(
+            sums("ld.shared.f32 %f1, [%a]; ld.shared.f32 %f2, [%a+4]; fma.rn.f32 %f9, %f2, %f1, %f1;"),
+            [0; 0]
+        );
+    }
 }
