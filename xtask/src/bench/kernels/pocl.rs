@@ -10,7 +10,7 @@ const PROGRAM: &str = include_str!("pocl.c");
 
 /// The ways in which PoCL turns work-groups into loops; the first is its default. Which is the fastest depends on the processor: the
 /// default vectorizes, and takes three times as long as the plain loops on some.
-const METHODS: [&str; 3] = ["loopvec", "loops", "cbs"];
+const METHODS: [&str; 2] = ["loopvec", "loops"];
 
 /// Seconds of processor time by kernel, each by the fastest method; `None` without a C compiler, OpenCL or PoCL.
 pub(super) fn seconds(times: u32) -> Result<Option<BTreeMap<String, f64>>, String> {
