@@ -149,6 +149,11 @@ fn compiled(file: &str) -> Result<(Device, Module), String> {
     Ok((device, module))
 }
 
+/// A matrix with its role, or matrices one after the other: checks follow their elements through the tensor core.
+fn matrix(name: &str, buffer: &Buffer<u8>, element: u32, role: Role, extents: &[u64]) -> BufferRole {
+    BufferRole { extents: extents.to_vec(), ..self::role(name, buffer, element, role) }
+}
+
 /// A buffer with its role.
 fn role(name: &str, buffer: &Buffer<u8>, element: u32, role: Role) -> BufferRole {
     let bytes = u64::try_from(buffer.len()).unwrap_or(0);
@@ -232,10 +237,11 @@ fn product(
     for _ in 0..scalars {
         launch = launch.arg(side);
     }
+    let extents = [u64::from(side); 2];
     let roles = vec![
-        role("a", &on_a, element, Role::In),
-        role("b", &on_b, element, Role::In),
-        role("c", &c, 4, Role::Out),
+        matrix("a", &on_a, element, Role::In, &extents),
+        matrix("b", &on_b, element, Role::In, &extents),
+        matrix("c", &c, 4, Role::Out, &extents),
     ];
     let row = size(side);
     let expected: Vec<f32> = (0..row * row)
@@ -340,7 +346,14 @@ fn attention(sizes: Sizes) -> Result<Prepared, String> {
     let mut gpu = Recording { device, buffers: Vec::new(), launches: Vec::new(), written: Vec::new() };
     let attention = Attention::load(plan, &ptx, &mut gpu).map_err(text)?;
     attention.run(&mut gpu, &inputs.q, &inputs.k, &inputs.v).map_err(text)?;
-    let Recording { device, launches, written, .. } = gpu;
+    let Recording { device, mut launches, written, .. } = gpu;
+    let extents = [batch * heads, length, width].map(|extent| u64::try_from(extent).unwrap_or(0));
+    let roles = launches.iter_mut().flat_map(|(_, settings)| &mut settings.buffers);
+    for role in roles.filter(|role| ["q", "k", "v", "o"].contains(&role.name.as_str())) {
+        // Codes of one byte, and an output of f16.
+        role.element = if role.name == "o" { 2 } else { 1 };
+        role.extents = extents.to_vec();
+    }
     // The first run is compared with the oracles by `cargo xtask attention`; all later runs must give the same bits.
     let contents = |device: &Device, buffers: &[Buffer<u8>]| -> Result<Vec<Vec<u8>>, String> {
         buffers.iter().map(|buffer| device.read(buffer).map_err(text)).collect()
