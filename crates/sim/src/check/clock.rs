@@ -9,6 +9,7 @@
 
 use super::site::Scope;
 use crate::machine::lanes_of;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 /// Lanes of a warp.
@@ -138,11 +139,14 @@ struct WarpView {
     lanes: Option<Box<[Clock; LANES]>>,
 }
 
+/// Lanes of warps that wait at a barrier. Most blocks have at most eight warps, and barriers are frequent: no allocation.
+pub(crate) type Waiting = SmallVec<[(u32, u32); 8]>;
+
 /// A barrier at which threads are arriving.
 #[derive(Clone, Debug, Default)]
 struct Meeting {
     clock: Clock,
-    waiting: Vec<(u32, u32)>,
+    waiting: Waiting,
     /// Whether it waits for a given number of threads, instead of all threads that have not exited.
     counted: bool,
 }
@@ -157,7 +161,8 @@ pub(crate) struct Order {
     /// What all threads of the block have seen of other blocks.
     common: Clock,
     warps: Vec<WarpView>,
-    meetings: BTreeMap<u32, Meeting>,
+    /// By number of the barrier, of which a block has few.
+    meetings: Vec<(u32, Meeting)>,
 }
 
 impl Order {
@@ -173,7 +178,7 @@ impl Order {
             floor: 0,
             common: Clock::default(),
             warps: warps.collect(),
-            meetings: BTreeMap::new(),
+            meetings: Vec::new(),
         }
     }
 
@@ -337,7 +342,12 @@ impl Order {
         let now = self.tick();
         let index = usize::try_from(warp).unwrap_or(usize::MAX);
         let clock = noted.then(|| self.view(index, lanes, now));
-        let meeting = self.meetings.entry(id).or_default();
+        let known = self.meetings.iter().position(|(known, _)| *known == id);
+        let place = known.unwrap_or_else(|| {
+            self.meetings.push((id, Meeting::default()));
+            self.meetings.len() - 1
+        });
+        let meeting = &mut self.meetings[place].1;
         if let Some(clock) = clock {
             meeting.clock.join(&clock);
         }
@@ -349,14 +359,18 @@ impl Order {
 
     /// All threads of a barrier have arrived. Returns the threads that waited, or `None` if all threads of the block
     /// did.
-    pub(crate) fn complete(&mut self, id: u32) -> Option<Vec<(u32, u32)>> {
-        let Some(meeting) = self.meetings.remove(&id) else { return Some(Vec::new()) };
+    pub(crate) fn complete(&mut self, id: u32) -> Option<Waiting> {
+        let place = self.meetings.iter().position(|(known, _)| *known == id);
+        let Some(place) = place else { return Some(Waiting::new()) };
+        let (_, meeting) = self.meetings.swap_remove(place);
         let waiting: u32 = meeting.waiting.iter().map(|(_, lanes)| lanes.count_ones()).sum();
         // A given number of threads covers the block only if none has exited: exited threads do not take part.
         if !meeting.counted || waiting >= self.threads {
             self.floor = self.tick();
             for view in &mut self.warps {
-                self.common.join(&std::mem::take(&mut view.common));
+                if !view.common.is_empty() {
+                    self.common.join(&std::mem::take(&mut view.common));
+                }
                 for lane in view.lanes.take().iter().flat_map(|lanes| lanes.iter()) {
                     self.common.join(lane);
                 }
@@ -494,6 +508,9 @@ impl Fences {
 
     /// Threads arrive at a barrier.
     pub(crate) fn arrive(&mut self, warp: u32, lanes: u32, id: u32) {
+        if self.carried.is_empty() {
+            return;
+        }
         let all = self.of(warp, lanes);
         if !all.is_empty() {
             self.arrived.entry(id).or_default().join(&all);
@@ -502,6 +519,9 @@ impl Fences {
 
     /// A barrier completes for the threads that wait at it, or for the whole block if `waiting` is `None`.
     pub(crate) fn complete(&mut self, id: u32, waiting: Option<&[(u32, u32)]>) {
+        if self.arrived.is_empty() && self.carried.is_empty() {
+            return;
+        }
         let arrived = self.arrived.remove(&id);
         match (waiting, arrived) {
             // Exited threads do not take part, and what they carried is dropped.
@@ -520,6 +540,9 @@ impl Fences {
 
     /// Lanes of a warp have synchronized.
     pub(crate) fn converge(&mut self, warp: u32, lanes: u32) {
+        if self.carried.is_empty() {
+            return;
+        }
         let all = self.of(warp, lanes);
         if !all.is_empty() {
             self.learn(warp, lanes, &all);
@@ -528,10 +551,8 @@ impl Fences {
 
     fn of(&self, warp: u32, lanes: u32) -> Carried {
         let mut all = Carried::default();
-        if !self.carried.is_empty() {
-            let own = lanes_of(lanes).filter_map(|lane| self.carried.get(&Who::new(warp, lane)));
-            own.for_each(|carried| all.join(carried));
-        }
+        let own = lanes_of(lanes).filter_map(|lane| self.carried.get(&Who::new(warp, lane)));
+        own.for_each(|carried| all.join(carried));
         all
     }
 

@@ -64,10 +64,10 @@ struct Late {
 /// The recorded barriers and accesses of one block.
 #[derive(Debug, Default)]
 pub(crate) struct Mispaired {
-    /// Incomplete phases at which threads have arrived.
-    open: BTreeMap<u32, (Met, SmallVec<[u32; 8]>)>,
-    /// The last barrier that each warp waited at.
-    last: BTreeMap<u32, Arc<Met>>,
+    /// Incomplete phases at which threads have arrived, with the warps that wait.
+    open: Vec<(Met, SmallVec<[u32; 8]>)>,
+    /// By warp: the last barrier that it waited at.
+    last: Vec<Option<Arc<Met>>>,
     /// The first early read of a word.
     early: BTreeMap<u32, Early>,
     /// By instruction: when it first wrote shared memory.
@@ -83,8 +83,12 @@ fn number(warp: usize) -> u32 {
 
 impl Mispaired {
     pub(crate) fn arrive(&mut self, arrival: &Arrival) {
-        let (met, waiting) = self.open.entry(arrival.id).or_default();
-        met.id = arrival.id;
+        let known = self.open.iter().position(|(met, _)| met.id == arrival.id);
+        let place = known.unwrap_or_else(|| {
+            self.open.push((Met { id: arrival.id, ..Met::default() }, SmallVec::new()));
+            self.open.len() - 1
+        });
+        let (met, waiting) = &mut self.open[place];
         met.expected = arrival.expected;
         if met.place(arrival.warp).is_none() {
             met.at.push((arrival.warp, arrival.pc));
@@ -95,23 +99,29 @@ impl Mispaired {
     }
 
     pub(crate) fn complete(&mut self, id: u32) {
-        let Some((met, waiting)) = self.open.remove(&id) else { return };
+        let Some(place) = self.open.iter().position(|(met, _)| met.id == id) else { return };
+        let (met, waiting) = self.open.swap_remove(place);
         let met = Arc::new(met);
-        for warp in waiting {
-            self.last.insert(warp, met.clone());
+        for warp in waiting.into_iter().map(at) {
+            if self.last.len() <= warp {
+                self.last.resize(warp + 1, None);
+            }
+            self.last[warp] = Some(met.clone());
         }
+    }
+
+    /// The last barrier that a warp waited at.
+    fn last(&self, warp: u32) -> Option<Arc<Met>> {
+        self.last.get(at(warp)).cloned().flatten()
     }
 
     /// A lane reads uninitialized bytes of shared memory.
     pub(crate) fn read(&mut self, warp: u32, lane: usize, pc: u32, address: u32) {
         self.time += 1;
-        let (time, last) = (self.time, &self.last);
-        self.early.entry(address / 4).or_insert_with(|| Early {
-            pc,
-            who: Who::new(warp, lane),
-            time,
-            barrier: last.get(&warp).cloned(),
-        });
+        if !self.early.contains_key(&(address / 4)) {
+            let (who, barrier) = (Who::new(warp, lane), self.last(warp));
+            self.early.insert(address / 4, Early { pc, who, time: self.time, barrier });
+        }
     }
 
     /// Lanes write shared memory.
@@ -135,7 +145,7 @@ impl Mispaired {
             let Some(read) = self.early.remove(&word) else { continue };
             let late = first >= read.time && read.who.warp() != at(warp);
             if late && !self.late.contains_key(&read.pc) {
-                let barrier = self.last.get(&warp).cloned();
+                let barrier = self.last(warp);
                 let who = Who::new(warp, lane);
                 self.late.insert(read.pc, Late { pc, who, barrier, address: 4 * word, read });
             }

@@ -414,7 +414,7 @@ fn load_from<I: Simd>(spec: &Spec<'_>, space: Space) -> Result<Bound, Refusal> {
             {
                 return Ok(Flow::Next);
             }
-            if space == Space::Global && I::vectorize(|| w.get_global_word(args.at[0], args.o[0])) {
+            if space == Space::Global && I::vectorize(|| w.get_global_word::<I>(args.at[0], args.o[0])) {
                 return Ok(Flow::Next);
             }
             let [row] = w.load(actual(space, args.at[0], w), args.at[0], 4)?;

@@ -12,7 +12,7 @@ use crate::isa::AddressArg;
 use crate::isa::map::merge;
 use crate::memory::{Fault, FaultKind, MAX_SHARED, Space};
 use crate::observe::SharedAccess;
-use crate::simd::Simd;
+use crate::simd::{Half, Simd};
 
 /// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -176,7 +176,7 @@ impl Warp<'_, '_> {
     /// of the warp reads consecutive words or one word, and the block has not written to the allocation. Returns `false`
     /// otherwise: the slow path is required.
     #[inline(always)]
-    pub fn get_global_word(&mut self, arg: AddressArg, row: u32) -> bool {
+    pub fn get_global_word<I: Simd>(&mut self, arg: AddressArg, row: u32) -> bool {
         if self.exec != u32::MAX || !arg.wide || arg.frame {
             return false;
         }
@@ -186,24 +186,22 @@ impl Warp<'_, '_> {
         let Ok(allocation) = heap.locate(first, 4) else { return false };
         let Some(data) = self.global.plain(allocation) else { return false };
         let start = heap.allocation(allocation).base.wrapping_sub(arg.offset as u64);
+        let (distances, high) = I::narrow(&base.0.map(|address| address.wrapping_sub(start)));
+        let extent = I::extent(&distances);
+        if high != 0 || extent.bits & 3 != 0 {
+            return false;
+        }
         let mut out = Row([0u32; LANES]);
-        for (from, to) in base.0.as_chunks::<16>().0.iter().zip(out.0.as_chunks_mut::<16>().0) {
-            let (mut steps, mut differences) = (0, 0);
-            for (lane, address) in (0u64..).zip(from) {
-                let distance = address.wrapping_sub(from[0]);
-                steps |= distance ^ (4 * lane);
-                differences |= distance;
-            }
-            let Ok(start) = usize::try_from(from[0].wrapping_sub(start)) else { return false };
-            let Some(rest) = data.get(start..).filter(|_| start.is_multiple_of(4)) else { return false };
-            if let (0, Some(run)) = (steps, rest.first_chunk::<64>()) {
-                for (value, word) in to.iter_mut().zip(run.as_chunks::<4>().0) {
-                    *value = u32::from_le_bytes(*word);
+        for (half, to) in out.0.as_chunks_mut::<16>().0.iter_mut().enumerate() {
+            let Some(rest) = data.get(at(distances[16 * half])..) else { return false };
+            match (extent.halves[half % 2], rest.first_chunk::<64>(), rest.first_chunk::<4>()) {
+                (Half::Run, Some(run), _) => {
+                    for (value, word) in to.iter_mut().zip(run.as_chunks::<4>().0) {
+                        *value = u32::from_le_bytes(*word);
+                    }
                 }
-            } else if let (0, Some(word)) = (differences, rest.first_chunk::<4>()) {
-                *to = [u32::from_le_bytes(*word); 16];
-            } else {
-                return false;
+                (Half::Same, _, Some(word)) => *to = [u32::from_le_bytes(*word); 16],
+                _ => return false,
             }
         }
         if self.watch.is_some() {

@@ -389,6 +389,16 @@ pub(super) struct Spare {
     warps: Vec<WarpState>,
 }
 
+/// A limit of a block.
+#[derive(Clone, Copy)]
+enum Exceeded {
+    /// Memory for what it keeps until it ends.
+    Kept,
+    /// Memory for what it holds while it runs.
+    Running,
+    Instructions,
+}
+
 /// How a turn of a block ended.
 pub(super) enum Progress {
     Done,
@@ -529,17 +539,28 @@ impl BlockRun {
         self.holds(grid).saturating_add(self.output_bytes())
     }
 
-    /// Why it must end, if it has exceeded a limit.
-    fn exceeds(&self, grid: &Grid<'_>, global: &Global<'_>, i: usize, allowance: &Allowance) -> Option<Stop> {
+    /// The limit that it has exceeded.
+    #[inline]
+    fn exceeded(&self, grid: &Grid<'_>, global: &Global<'_>, allowance: &Allowance) -> Option<Exceeded> {
         let kept = global.overlay_bytes().saturating_add(self.output_bytes());
-        let mut stop = if global.is_full() || kept > allowance.kept {
-            grid.out_of_memory(footprint::KEPT, allowance.kept)
+        if global.is_full() || kept > allowance.kept {
+            Some(Exceeded::Kept)
         } else if self.holds(grid) > allowance.running {
-            grid.out_of_memory(footprint::RUNNING, allowance.running)
+            Some(Exceeded::Running)
         } else if self.instructions > allowance.instructions {
-            grid.out_of_instructions()
+            Some(Exceeded::Instructions)
         } else {
-            return None;
+            None
+        }
+    }
+
+    /// Why it must end.
+    #[cold]
+    fn over(&self, grid: &Grid<'_>, i: usize, allowance: &Allowance, exceeded: Exceeded) -> Box<Stop> {
+        let mut stop = match exceeded {
+            Exceeded::Kept => grid.out_of_memory(footprint::KEPT, allowance.kept),
+            Exceeded::Running => grid.out_of_memory(footprint::RUNNING, allowance.running),
+            Exceeded::Instructions => grid.out_of_instructions(),
         };
         let warp = &self.warps[i];
         let index = self.ctas[at(warp.rank)].index;
@@ -547,7 +568,7 @@ impl BlockRun {
         stop.place = grid.program.place(warp.subwarp.pc);
         let [x, y, z] = index;
         stop.notes.push(format!("warp {} of block ({x},{y},{z}) was here", warp.id));
-        Some(stop)
+        Box::new(stop)
     }
 
     /// The memory itself, as its blocks see it.
@@ -603,7 +624,8 @@ impl BlockRun {
         let mut polling = Polling::default();
         loop {
             let (mut moved, mut expired, mut polls) = (false, false, true);
-            for i in self.order.clone() {
+            for place in 0..self.order.len() {
+                let i = self.order[place];
                 if self.done[i] {
                     continue;
                 }
@@ -678,7 +700,8 @@ impl BlockRun {
         *held = self.warps[i].holds();
         *all = all.saturating_add(*held);
         self.instructions += ran;
-        let limit = self.exceeds(grid, global, i, allowance).map(Box::new);
+        let exceeded = self.exceeded(grid, global, allowance);
+        let limit = exceeded.map(|exceeded| self.over(grid, i, allowance, exceeded));
         if turn == Turn::Stopped {
             let stop = stop.unwrap_or_else(|| {
                 Box::new(Stop::general(Blame::Bug, StopKind::Internal, "a stop has no reason"))

@@ -51,8 +51,10 @@ impl Default for Place {
 fn execute<I: Simd>(w: &mut Warp<'_, '_>, bundle: &Arc<Bundle>) -> Option<(u32, Flow)> {
     let (regs, cta) = (&w.state.regs, &mut *w.cta);
     let size = cta.shared.size();
-    let measured =
-        bundle.bases.iter().zip(&mut cta.places).all(|(base, place)| place.measure::<I>(regs, base, size));
+    let measured = I::vectorize(
+        #[inline(always)]
+        || bundle.bases.iter().zip(&mut cta.places).all(|(base, place)| place.measure::<I>(regs, base, size)),
+    );
     if !measured {
         return None;
     }
@@ -118,6 +120,25 @@ fn multiply_add(regs: &mut Registers, args: &Args) {
 /// Adds the products of a sum, unless the addresses of a factor are mixed.
 #[inline(always)]
 fn add_products(regs: &mut Registers, shared: &SharedMemory, places: &[Place; BASES], sum: &Sum) -> bool {
+    if let Some([x, y]) = sum.bases.map(|bases| bases.map(|base| &places[base % BASES])) {
+        let totals = regs.w32[at(sum.from)];
+        let added = match (x.halves, y.halves) {
+            ([Half::Run, Half::Run], [Half::Same, Half::Same]) => {
+                add_regular::<true, false>(shared, [x, y], &sum.steps, totals)
+            }
+            ([Half::Same, Half::Same], [Half::Run, Half::Run]) => {
+                add_regular::<false, true>(shared, [x, y], &sum.steps, totals)
+            }
+            ([Half::Run, Half::Run], [Half::Run, Half::Run]) => {
+                add_regular::<true, true>(shared, [x, y], &sum.steps, totals)
+            }
+            _ => None,
+        };
+        if let Some(totals) = added {
+            regs.w32[at(sum.to)] = totals;
+            return true;
+        }
+    }
     let place = |load: &Load| &places[load.base % BASES];
     if sum.factors.iter().flatten().any(|load| place(load).halves.contains(&Half::Mixed)) {
         return false;
@@ -127,17 +148,55 @@ fn add_products(regs: &mut Registers, shared: &SharedMemory, places: &[Place; BA
         for [x, y] in &sum.factors {
             let word = |load: &Load| {
                 let place = place(load);
-                half_of(shared, index(place.offsets.0[16 * half], load.offset / 4), place.halves[half % 2])
+                half_of(shared, index(place.offsets.0[16 * half], load.step()), place.halves[half % 2])
             };
-            let (x, y) = (word(x), word(y));
-            for lane in 0..16 {
-                totals[lane] = f32::from_bits(x[lane]).mul_add(f32::from_bits(y[lane]), totals[lane]);
-            }
+            add_product(totals, &word(x), &word(y));
         }
     }
-    // Of a sum between, the code of a NaN does not matter: the next sum is a NaN too.
-    regs.w32[at(sum.to)] = Row(totals.map(canonical_f32));
+    regs.w32[at(sum.to)] = canonical(&totals);
     true
+}
+
+/// Adds products whose factors are each a run of words, or one word, in both halves of the warp.
+#[inline(always)]
+fn add_regular<const RUN_X: bool, const RUN_Y: bool>(
+    shared: &SharedMemory,
+    [x, y]: [&Place; 2],
+    steps: &[[u32; 2]],
+    totals: Row<u32>,
+) -> Option<Row<u32>> {
+    let starts = |place: &Place| [index(place.offsets.0[0], 0), index(place.offsets.0[16], 0)];
+    let ([x0, x1], [y0, y1]) = (starts(x), starts(y));
+    let mut totals = totals.0.map(f32::from_bits);
+    let [low, high] = totals.as_chunks_mut::<16>().0 else { return None };
+    for [x, y] in steps {
+        let (x0, x1) = (words::<RUN_X>(shared, x0, *x)?, words::<RUN_X>(shared, x1, *x)?);
+        let (y0, y1) = (words::<RUN_Y>(shared, y0, *y)?, words::<RUN_Y>(shared, y1, *y)?);
+        // Both halves in turn: a sum waits for its last product.
+        add_product(low, &x0, &y0);
+        add_product(high, &x1, &y1);
+    }
+    Some(canonical(&totals))
+}
+
+/// A run of words, or one word in all lanes.
+#[inline(always)]
+fn words<const RUN: bool>(shared: &SharedMemory, first: u32, step: u32) -> Option<[u32; 16]> {
+    let first = first.wrapping_add(step);
+    if RUN { shared.words(first).copied() } else { Some([shared.word(first); 16]) }
+}
+
+#[inline(always)]
+fn add_product(totals: &mut [f32; 16], x: &[u32; 16], y: &[u32; 16]) {
+    for lane in 0..16 {
+        totals[lane] = f32::from_bits(x[lane]).mul_add(f32::from_bits(y[lane]), totals[lane]);
+    }
+}
+
+/// Of a sum between, the code of a NaN does not matter: the next sum is a NaN too.
+#[inline(always)]
+fn canonical(totals: &[f32; LANES]) -> Row<u32> {
+    Row(totals.map(canonical_f32))
 }
 
 /// The words of half a warp.
@@ -170,27 +229,22 @@ fn fetch<I: Simd>(regs: &mut Registers, shared: &SharedMemory, place: &Place, lo
     let simple = load.words == 1 && !place.halves.contains(&Half::Mixed);
     if simple && let Some(row) = regs.w32.get_mut(at(args.o[0])) {
         let (low, high) = row.0.split_at_mut(16);
-        let step = load.offset / 4;
+        let step = load.step();
         copy(shared, index(place.offsets.0[0], step), place.halves[0], low);
         copy(shared, index(place.offsets.0[16], step), place.halves[1], high);
         return;
     }
-    for (word, row) in (0i64..).zip(args.o.iter().take(at(load.words))) {
-        let index = place.offsets.0.map(|offset| index(offset, word + load.offset / 4));
+    for (word, row) in (0u32..).zip(args.o.iter().take(at(load.words))) {
+        let step = load.step().wrapping_add(word);
+        let index = place.offsets.0.map(|offset| index(offset, step));
         regs.w32[at(*row)] = Row(shared.gather::<I>(&index));
     }
 }
 
 /// The word behind an address, that many words further.
 #[inline(always)]
-#[expect(
-    clippy::as_conversions,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the sum is in shared memory"
-)]
-fn index(offset: u32, step: i64) -> u32 {
-    (offset >> 2).wrapping_add(step as u32)
+fn index(offset: u32, step: u32) -> u32 {
+    (offset >> 2).wrapping_add(step)
 }
 
 #[inline(always)]

@@ -69,14 +69,31 @@ pub struct Load {
     pub words: u32,
 }
 
+impl Load {
+    /// The distance from the register in words, to add to an index that wraps around.
+    #[expect(
+        clippy::as_conversions,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "within `REACH`; the sum is in shared memory"
+    )]
+    pub fn step(self) -> u32 {
+        (self.offset >> 2) as u32
+    }
+}
+
 /// A sum of products, `fma.rn.f32` after `fma.rn.f32`, whose factors are loaded for it: two loads of a word in front of each. Nothing else
 /// reads the factors or the sums between, so only the last sum is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sum {
     /// The number of its first instruction in the bundle.
     pub first: usize,
-    /// The factors of each product.
+    /// The factors of each product: of lower and of higher base.
     pub factors: Box<[[Load; 2]]>,
+    /// The bases of both factors, if they are the same for all products.
+    pub bases: Option<[usize; 2]>,
+    /// The distances of the factors from their bases, in words.
+    pub steps: Box<[[u32; 2]]>,
     /// The row of the addend.
     pub from: u32,
     /// The row of the result.
@@ -84,6 +101,13 @@ pub struct Sum {
 }
 
 impl Sum {
+    fn of(first: usize, factors: Vec<[Load; 2]>, (from, to): (u32, u32)) -> Sum {
+        let of = |factors: &[Load; 2]| factors.map(|load| load.base);
+        let bases = factors.first().map(of).filter(|bases| factors.iter().all(|factors| of(factors) == *bases));
+        let steps = factors.iter().map(|factors| factors.map(Load::step)).collect();
+        Sum { first, factors: factors.into(), bases, steps, from, to }
+    }
+
     /// The number of its instructions.
     pub fn length(&self) -> usize {
         3 * self.factors.len()
@@ -223,11 +247,9 @@ fn sums(code: &[Inst], steps: &[Step], uses: &[u32]) -> Vec<Sum> {
         let [to, a, b, from] = code.get(number + 2)?.args.o[..4] else { return None };
         let used = (a, b) == (x_row, y_row) || (a, b) == (y_row, x_row);
         let apart = x_row != y_row && ![x_row, y_row].contains(&from);
-        (used && apart && x.words == 1 && y.words == 1 && once(x_row) && once(y_row)).then_some((
-            [*x, *y],
-            from,
-            to,
-        ))
+        let factors = if x.base <= y.base { [*x, *y] } else { [*y, *x] };
+        (used && apart && x.words == 1 && y.words == 1 && once(x_row) && once(y_row))
+            .then_some((factors, from, to))
     };
     let (mut sums, mut number): (Vec<Sum>, usize) = (Vec::new(), 0);
     while number < steps.len() {
@@ -235,18 +257,14 @@ fn sums(code: &[Inst], steps: &[Step], uses: &[u32]) -> Vec<Sum> {
             number += 1;
             continue;
         };
-        let mut sum = Sum { first: number, factors: Box::default(), from, to };
-        let mut all = vec![factors];
+        let (first, mut last, mut factors) = (number, to, vec![factors]);
         number += 3;
-        while let Some((factors, _, to)) =
-            product(number).filter(|(_, from, _)| *from == sum.to && once(*from))
-        {
-            all.push(factors);
-            sum.to = to;
+        while let Some((next, _, to)) = product(number).filter(|(_, from, _)| *from == last && once(*from)) {
+            factors.push(next);
+            last = to;
             number += 3;
         }
-        sum.factors = all.into();
-        sums.push(sum);
+        sums.push(Sum::of(first, factors, (from, last)));
     }
     sums
 }
