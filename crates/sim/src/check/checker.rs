@@ -144,15 +144,17 @@ impl Checker {
     }
 
     /// Whether it matters which value an access moves, and not only where.
-    fn follows_values(&self) -> bool {
-        self.provenance.is_some() || self.taint.is_some() || self.log.is_some()
+    fn follows_values(&self, pc: u32) -> bool {
+        self.taint.is_some()
+            || self.log.is_some()
+            || self.context.fragments.as_ref().is_some_and(|fragments| fragments.concern(pc))
     }
 
     /// The most frequent access: all lanes of a warp read words of one line of shared memory that were written before the last barrier.
     /// Returns whether it is one and nothing else needs to be checked.
     fn read_quietly(&mut self, access: &SharedAccess<'_>) -> bool {
         let SharedAccess { warp, pc, kind, offsets, bytes, lanes, .. } = *access;
-        let follows = self.follows_values();
+        let follows = self.follows_values(pc);
         let Checker { context, rank, order, race: Some(race), init, .. } = self else { return false };
         let site = context.sites.get(pc);
         if (kind, bytes, lanes) != (AccessKind::Read, 4, u32::MAX)
@@ -178,7 +180,8 @@ impl Checker {
 
     /// Takes note of the loads of a bundle if each would be read quietly. Returns whether it did.
     fn read_bundle(&mut self, reads: &BundleReads<'_>) -> bool {
-        let follows = self.follows_values();
+        // Provenance does not concern the instructions of a bundle that can be checked as one.
+        let follows = self.taint.is_some() || self.log.is_some();
         let Checker { context, rank, order, race: Some(race), init, .. } = self else { return false };
         let mut extents = (0..reads.places.len()).map(|base| reads.extent(base));
         let rank = at(*rank);
@@ -202,7 +205,7 @@ impl Checker {
         if (space, kind, lanes, used) != (Space::Global, AccessKind::Read, u32::MAX, u32::MAX) || deferred {
             return false;
         }
-        if self.follows_values()
+        if self.follows_values(pc)
             || self.touched.is_some()
             || self.phases.is_some()
             || !matches!(self.context.program.op(pc), Op::Load(_))
@@ -280,8 +283,7 @@ impl Checker {
     /// Whether no check waits for the next instruction of the warp, whatever it is.
     #[inline]
     fn is_calm(&self, warp: u32) -> bool {
-        self.provenance.is_none()
-            && self.lanes.as_ref().is_none_or(|lanes| lanes.is_calm(warp))
+        self.lanes.as_ref().is_none_or(|lanes| lanes.is_calm(warp))
             && self.barrier.as_ref().is_none_or(|barrier| barrier.is_calm(warp))
             && self.race.as_ref().is_none_or(|race| {
                 race.multiplies.is_none() && race.tensor.as_ref().is_none_or(|tensor| tensor.is_calm(warp))
@@ -309,6 +311,12 @@ impl Observer for Checker {
 
     fn is_calm(&self, warp: u32) -> bool {
         self.is_calm(warp) && self.init.as_ref().is_none_or(|init| init.is_calm(warp))
+    }
+
+    fn ended(&mut self) {
+        if let Some(provenance) = &mut self.provenance {
+            provenance.ended(&self.context, &self.raw_findings);
+        }
     }
 
     fn issue(&mut self, issue: &Issue<'_>) {
@@ -392,7 +400,7 @@ impl Observer for Checker {
             log.access(access);
         }
         if let Some(provenance) = &mut self.provenance {
-            provenance.access(&self.context, access);
+            provenance.access(&self.context, &mut self.raw_findings, access);
         }
         if let (Some(touched), Space::Global) = (&mut self.touched, access.space) {
             by_use(access, |access| touched.access(&self.context.sites, access, access.lanes));
@@ -487,6 +495,9 @@ impl Observer for Checker {
         if let Some(log) = &self.log {
             log.arrive(self.block, arrival);
         }
+        if let Some(provenance) = &mut self.provenance {
+            provenance.arrive(&self.context, &mut self.raw_findings, arrival);
+        }
         let noted = expected.is_some() || !self.context.sites.barriers_only;
         self.order.arrive(warp, lanes, id, waits, expected.is_some(), noted);
         self.fences.arrive(warp, lanes, id);
@@ -547,7 +558,7 @@ impl Observer for Checker {
             lanes.exchange(&self.context, &mut self.raw_findings, exchange);
         }
         if let Some(provenance) = &mut self.provenance {
-            provenance.exchange(&self.context, exchange);
+            provenance.exchange(&self.context, &mut self.raw_findings, exchange);
         }
     }
 
@@ -581,7 +592,7 @@ impl Observer for Checker {
 
     fn copy_done(&mut self, copy: &AsyncCopy) {
         if let Some(provenance) = &mut self.provenance {
-            provenance.copy_done(&self.context, copy);
+            provenance.copy_done(&self.context, &mut self.raw_findings, copy);
         }
         if let Some(race) = &mut self.race {
             let rank = at(self.rank);

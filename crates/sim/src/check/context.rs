@@ -74,6 +74,7 @@ pub(crate) fn sights(
     sites: &Sites,
     sinks: &Sinks,
     meeting_points: &[bool],
+    fragments: Option<&Fragments>,
 ) -> Arc<[Sight]> {
     let sight = |pc: usize| {
         let number = u32::try_from(pc).unwrap_or(u32::MAX);
@@ -96,7 +97,9 @@ pub(crate) fn sights(
                 | Op::Test(_)
                 | Op::Branch
         );
-        match kind && op && !meeting_points[pc] && !matches!(sinks.numbers.get(pc), Some(Some(_))) {
+        let followed = fragments.is_some_and(|fragments| fragments.concern(number));
+        let sinks = matches!(sinks.numbers.get(pc), Some(Some(_)));
+        match kind && op && !meeting_points[pc] && !sinks && !followed {
             false => Sight::Always,
             true if pure => Sight::UnlessCalmPure,
             true => Sight::UnlessCalm,

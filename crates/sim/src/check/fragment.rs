@@ -18,6 +18,8 @@
 //! sparse, 4-bit, 1-bit and f64 fragments; values that pass through local memory or calls. Never reports: a tile in
 //! order, whatever its position, strides, transposition, or order of k.
 
+mod event;
+mod follow;
 mod layout;
 mod moves;
 mod origin;
@@ -25,34 +27,34 @@ mod pairing;
 mod pitch;
 mod plan;
 mod report;
+mod state;
 mod tags;
 
+use super::Class;
 use super::context::Context;
 use super::raw::RawFindings;
-use super::settings::Settings;
+use super::settings::{Check, Settings};
 use crate::isa::Op;
-use crate::isa::tile::{place_a_of, place_b_of, place_c};
-use crate::machine::{Access, AccessKind, LANES, at, lanes_of};
+use crate::machine::{Access, AccessKind};
 use crate::memory::Space;
-use crate::observe::{AsyncCopy, Exchange, Issue};
+use crate::observe::{Arrival, AsyncCopy, Exchange, Issue};
 use crate::program::Program;
-use layout::{Judged, Table, contradict};
-use origin::{LOST, Lines, Sources, Tag, is_element, is_sum, sum};
-use pairing::{Before, Chains};
-use pitch::{Loads, Skip, Windows};
+use event::{Event, InRegisters, Memory, What, values_of};
+use follow::{Beginning, Followed, Record, Recorded, Records, needs_addresses};
+use origin::Sources;
 pub(super) use plan::Shape;
-use plan::{Action, Plan, Step};
-use std::collections::HashMap;
-use tags::{Lanes, NONE, Rows};
+use plan::{Action, Plan};
+use smallvec::SmallVec;
+use state::State;
+pub(super) use state::{place, registers_of};
+use std::sync::Mutex;
 
-/// Maximum number of accumulator stores that are recorded per block.
-const STORES: usize = 1 << 20;
-
-/// What the blocks of a launch share: how instructions move tags, and what the tags stand for.
+/// What the blocks of a launch share: how instructions move tags, what the tags stand for, and what blocks did.
 #[derive(Debug)]
 pub(crate) struct Fragments {
     plan: Plan,
     sources: Sources,
+    records: Mutex<Records>,
 }
 
 impl Fragments {
@@ -62,7 +64,12 @@ impl Fragments {
         if sources.is_empty() {
             return None;
         }
-        Some(Fragments { plan: Plan::of(program)?, sources })
+        Some(Fragments { plan: Plan::of(program)?, sources, records: Mutex::default() })
+    }
+
+    /// Whether an instruction moves or uses tags.
+    pub(crate) fn concern(&self, pc: u32) -> bool {
+        self.plan.step(pc).is_some()
     }
 }
 
@@ -73,618 +80,248 @@ pub(super) enum Operand {
     B,
 }
 
-/// An accumulator that was stored to memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Stored {
-    tag: Tag,
-    to: Tag,
-    pc: u32,
-    thread: u32,
-}
-
-/// The provenance state of a warp.
-struct Warp {
-    rows: Rows,
-    /// Cached results for fragments, by their first register.
-    judged: HashMap<u32, (u64, Judged)>,
-    /// What was added to which accumulators.
-    chains: Chains,
-    windows: Windows,
-    /// Which access of a `wmma.load` or `wmma.store` comes next, and its lanes so far.
-    piece: (usize, u32),
-    /// The distance in bytes of the rows that a `wmma.load` loads, and the bytes of an element.
-    pitch: (u32, u32),
-}
-
-/// The tags of one block.
+/// The provenance of one block.
 pub(crate) struct Provenance {
     block: u32,
-    warps: Vec<Option<Warp>>,
-    shared: Vec<Tag>,
     shared_bytes: u32,
-    lines: Lines,
-    stored: Vec<Stored>,
-    loads: Loads,
-    hint: usize,
+    way: Way,
+}
+
+/// How a block is followed.
+enum Way {
+    /// It had no event yet.
+    Unknown,
+    /// Tag by tag.
+    Alone(Box<State>),
+    /// Tag by tag, and its events are recorded.
+    Recorded(Box<State>, Box<Record>),
+    /// It does what a record has.
+    Following(Box<Followed>),
+    /// It has ended without findings, with this many bytes of shadow state.
+    Ended(usize),
 }
 
 impl Provenance {
     pub(crate) fn new(block: u32, shared_bytes: u32) -> Provenance {
-        Provenance {
-            block,
-            warps: Vec::new(),
-            shared: Vec::new(),
-            shared_bytes,
-            lines: Lines::default(),
-            stored: Vec::new(),
-            loads: Loads::default(),
-            hint: 0,
-        }
-    }
-
-    fn warp<'w>(warps: &'w mut Vec<Option<Warp>>, number: u32, plan: &Plan) -> &'w mut Warp {
-        let number = at(number);
-        if warps.len() <= number {
-            warps.resize_with(number + 1, || None);
-        }
-        warps[number].get_or_insert_with(|| Warp {
-            rows: Rows::new(&plan.rows, plan.grain),
-            judged: HashMap::new(),
-            chains: Chains::default(),
-            windows: Windows::default(),
-            piece: (0, 0),
-            pitch: (0, 0),
-        })
+        Provenance { block, shared_bytes, way: Way::Unknown }
     }
 
     /// An instruction that moves values between registers, or multiplies.
     pub(crate) fn issue(&mut self, context: &Context, raw_findings: &mut RawFindings, issue: &Issue<'_>) {
         let Some(fragments) = &context.fragments else { return };
         let Some(step) = fragments.plan.step(issue.pc) else { return };
-        let warp = Self::warp(&mut self.warps, issue.warp, &fragments.plan);
+        let whole = issue.live & !issue.exec == 0;
+        let event = |what| Event { warp: issue.warp, pc: issue.pc, lanes: issue.exec, what };
         match step.action {
-            Action::Multiply(shape) => self.multiply(context, fragments, raw_findings, issue, step, shape),
-            Action::FragmentLoad(element) => {
-                warp.piece = (0, 0);
-                warp.pitch = (leading(issue).saturating_mul(element), element);
+            Action::Multiply(shape) => {
+                let values = &mut InRegisters { issue, shape };
+                self.take(context, fragments, raw_findings, event(What::Multiply { whole, values }));
             }
-            Action::FragmentStore => warp.piece = (0, 0),
             Action::Load(_)
             | Action::Store(_)
             | Action::MatrixLoad(_)
             | Action::MatrixStore(_)
             | Action::Shuffle => {}
-            Action::MatrixMove if issue.live & !issue.exec != 0 => {}
-            _ => moves::step(&mut warp.rows, step, issue, fragments.plan.grain),
+            _ => {
+                let values = &values_of(step, issue, fragments.plan.grain);
+                self.take(context, fragments, raw_findings, event(What::Step { whole, values }));
+            }
         }
     }
 
     /// Lanes that exchange values.
-    pub(crate) fn exchange(&mut self, context: &Context, exchange: &Exchange<'_>) {
+    pub(crate) fn exchange(
+        &mut self,
+        context: &Context,
+        raw_findings: &mut RawFindings,
+        exchange: &Exchange<'_>,
+    ) {
         let (Some(fragments), Some(sources)) = (&context.fragments, exchange.sources) else { return };
-        let Some(step) = fragments.plan.step(exchange.pc) else { return };
-        let rows = &mut Self::warp(&mut self.warps, exchange.warp, &fragments.plan).rows;
-        let (Some(to), Some(from)) = (step.to.first(), step.from.first()) else { return };
-        let mut values = [NONE; 4];
-        let count = at(4 / fragments.plan.grain);
-        if rows.live(*from) {
-            for (grain, value) in values.iter_mut().enumerate().take(count) {
-                let tags = rows.grain(*from, grain);
-                for (out, source) in value.iter_mut().zip(sources.0) {
-                    *out = tags[at(source & 31)];
-                }
-            }
+        if fragments.concern(exchange.pc) {
+            let what = What::Exchange { sources: &sources.0 };
+            let event = Event { warp: exchange.warp, pc: exchange.pc, lanes: exchange.lanes, what };
+            self.take(context, fragments, raw_findings, event);
         }
-        let origin = rows.origin(*from);
-        rows.put(*to, &values[..count], exchange.lanes, origin);
     }
 
     /// A copy that is complete.
-    pub(crate) fn copy_done(&mut self, context: &Context, copy: &AsyncCopy) {
+    pub(crate) fn copy_done(&mut self, context: &Context, raw_findings: &mut RawFindings, copy: &AsyncCopy) {
         let Some(fragments) = &context.fragments else { return };
-        let grain = fragments.plan.grain;
-        let steady = fragments.plan.steady(copy.pc);
-        let mut tags = [0; 16];
-        let (count, read) = (at(copy.size.min(16) / grain), at(copy.read.min(16) / grain));
-        if steady {
-            let buffer = fragments.sources.holding(copy.from, self.hint);
-            self.hint = buffer.unwrap_or(self.hint);
-            fragments.sources.tags(buffer, copy.from, grain, &mut tags[..read]);
-        } else {
-            tags[..read].fill(LOST);
-        }
-        self.keep(u64::from(copy.to), grain, &tags[..count]);
-    }
-
-    /// Puts tags into shared memory.
-    fn keep(&mut self, address: u64, grain: u32, tags: &[Tag]) {
-        if self.shared.is_empty() {
-            if tags.iter().all(|tag| *tag == 0) {
-                return;
-            }
-            self.shared = vec![0; at(self.shared_bytes / grain) + 1];
-        }
-        let Ok(first) = usize::try_from(address / u64::from(grain)) else { return };
-        for (place, tag) in self.shared.iter_mut().skip(first).zip(tags) {
-            *place = *tag;
-        }
-    }
-
-    /// Reads the tags of memory, starting at an address.
-    fn recall(&mut self, fragments: &Fragments, step: &Step, space: Space, address: u64, out: &mut [Tag]) {
-        let grain = fragments.plan.grain;
-        match space {
-            _ if !step.steady => out.fill(LOST),
-            Space::Shared => {
-                out.fill(0);
-                let first = usize::try_from(address / u64::from(grain)).unwrap_or(usize::MAX);
-                if let Some(tags) = self.shared.get(first..) {
-                    out.iter_mut().zip(tags).for_each(|(out, tag)| *out = *tag);
-                }
-            }
-            Space::Global => {
-                let buffer = fragments.sources.holding(address, self.hint);
-                self.hint = buffer.unwrap_or(self.hint);
-                fragments.sources.tags(buffer, address, grain, out);
-            }
-            Space::Const | Space::Param => out.fill(0),
-            _ => out.fill(LOST),
-        }
+        let AsyncCopy { to, from, size, read, .. } = *copy;
+        let what = What::Copy { to, from, size, read };
+        let event = Event { warp: copy.warp, pc: copy.pc, lanes: 1 << (copy.lane % 32), what };
+        self.take(context, fragments, raw_findings, event);
     }
 
     /// An access to memory.
-    pub(crate) fn access(&mut self, context: &Context, access: &Access<'_>) {
+    pub(crate) fn access(&mut self, context: &Context, raw_findings: &mut RawFindings, access: &Access<'_>) {
         let Some(fragments) = &context.fragments else { return };
         let step = fragments.plan.step(access.pc);
-        let action = step.map(|step| step.action);
-        let stores =
-            matches!(action, Some(Action::Store(_) | Action::MatrixStore(_) | Action::FragmentStore));
-        if access.kind != AccessKind::Read && !stores {
+        let (space, bytes) = (access.space, access.bytes);
+        let addresses = Some(&access.addresses.0);
+        let stores = step.is_some_and(|step| {
+            matches!(step.action, Action::Store(_) | Action::MatrixStore(_) | Action::FragmentStore)
+        });
+        let memory = if access.kind != AccessKind::Read && !stores {
             // A copy is followed when it is complete.
             let copied = access.deferred && matches!(context.program.op(access.pc), Op::CopyAsync(_));
-            if access.space == Space::Shared && !copied && !self.shared.is_empty() {
-                let grain = fragments.plan.grain;
-                let tags = vec![LOST; at(access.bytes.div_ceil(grain))];
-                for lane in lanes_of(access.lanes) {
-                    self.keep(access.addresses.0[lane], grain, &tags);
-                }
+            if space != Space::Shared || copied {
+                return;
             }
-            return;
-        }
-        let Some(step) = step else { return };
-        let words = at(access.bytes.div_ceil(4)).max(1) * at(4 / fragments.plan.grain);
-        match step.action {
-            Action::Load(each) => self.load(fragments, step, access, each),
-            Action::MatrixLoad(trans) => self.load_matrices(fragments, step, access, trans),
-            Action::FragmentLoad(_) => self.load_piece(fragments, step, access),
-            Action::Store(each) if words <= 32 => {
-                let grains = at(each / fragments.plan.grain).max(1);
-                let rows = &Self::warp(&mut self.warps, access.warp, &fragments.plan).rows;
-                let mut values = vec![NONE; grains * step.from.len()];
-                for (value, i) in values.iter_mut().zip(0..) {
-                    *value = *rows.grain(step.from[i / grains], i % grains);
-                }
-                self.store(fragments, step, access, &values);
-            }
-            Action::MatrixStore(trans) => self.store_matrices(fragments, step, access, trans),
-            Action::FragmentStore => self.store_piece(fragments, step, access),
-            _ => {}
-        }
+            Memory { space, bytes, destroys: true, addresses }
+        } else {
+            let Some(step) = step else { return };
+            let addresses = addresses.filter(|_| needs_addresses(step.action, step.steady, space));
+            Memory { space, bytes, destroys: false, addresses }
+        };
+        let what = What::Access(memory);
+        let event = Event { warp: access.warp, pc: access.pc, lanes: access.lanes, what };
+        self.take(context, fragments, raw_findings, event);
     }
 
-    /// Values that are stored to memory, grain by grain.
-    fn store(&mut self, fragments: &Fragments, step: &Step, access: &Access<'_>, values: &[Lanes]) {
-        let grain = fragments.plan.grain;
-        match access.space {
-            Space::Shared => {
-                if self.shared.is_empty() && values.iter().flatten().all(|tag| *tag == 0) {
-                    return;
-                }
-                let mut tags = [0; 32];
-                let count = values.len().min(32);
-                for lane in lanes_of(access.lanes) {
-                    for (tag, value) in tags.iter_mut().zip(values) {
-                        *tag = if step.steady { value[lane] } else { LOST };
-                    }
-                    self.keep(access.addresses.0[lane], grain, &tags[..count]);
-                }
-            }
-            Space::Global if step.steady && values.iter().flatten().any(|tag| is_sum(*tag)) => {
-                for lane in lanes_of(access.lanes) {
-                    self.remember(fragments, access, lane, values);
-                }
-            }
-            _ => {}
-        }
+    /// Threads arrive at a barrier.
+    pub(crate) fn arrive(&mut self, context: &Context, raw_findings: &mut RawFindings, arrival: &Arrival) {
+        let Some(fragments) = &context.fragments else { return };
+        let what = What::Arrive { id: arrival.id };
+        let event = Event { warp: arrival.warp, pc: arrival.pc, lanes: arrival.lanes, what };
+        self.take(context, fragments, raw_findings, event);
     }
 
-    /// Accumulators that a lane stores.
-    fn remember(&mut self, fragments: &Fragments, access: &Access<'_>, lane: usize, values: &[Lanes]) {
-        let grain = u64::from(fragments.plan.grain);
-        let address = access.addresses.0[lane];
-        let Some(buffer) = fragments.sources.holding(address, self.hint) else { return };
-        let step = usize::try_from((fragments.sources.element(buffer) / grain).max(1)).unwrap_or(1);
-        let thread = access.warp * 32 + u32::try_from(lane).unwrap_or(0);
-        for (i, value) in values.iter().enumerate().step_by(step) {
-            let mut to = [LOST];
-            let offset = grain * u64::try_from(i).unwrap_or(0);
-            fragments.sources.tags(Some(buffer), address + offset, fragments.plan.grain, &mut to);
-            let tag = value[lane];
-            if is_sum(tag) && is_element(to[0]) && self.stored.len() < STORES {
-                self.stored.push(Stored { tag, to: to[0], pc: access.pc, thread });
-            }
-        }
-    }
-
-    fn load(&mut self, fragments: &Fragments, step: &Step, access: &Access<'_>, each: u32) {
-        let grain = fragments.plan.grain;
-        let grains = at(each / grain).max(1);
-        let count = (grains * step.to.len()).min(32);
-        let mut values = vec![NONE; count];
-        let mut tags = [0; 32];
-        if access.space != Space::Shared || !self.shared.is_empty() {
-            for lane in lanes_of(access.lanes) {
-                self.recall(fragments, step, access.space, access.addresses.0[lane], &mut tags[..count]);
-                for (value, tag) in values.iter_mut().zip(tags) {
-                    value[lane] = tag;
-                }
-            }
-        }
-        let rows = &mut Self::warp(&mut self.warps, access.warp, &fragments.plan).rows;
-        for (to, values) in step.to.iter().zip(values.chunks(grains)) {
-            rows.put(*to, values, access.lanes, Some(access.pc));
-        }
-    }
-
-    /// Rows of 16 bytes, one given by each lane: `tags[row][grain]`.
-    fn load_matrices(&mut self, fragments: &Fragments, step: &Step, access: &Access<'_>, trans: bool) {
-        let grain = fragments.plan.grain;
-        let (half, count) = (at(2 / grain), at(16 / grain));
-        let mut tags = [[0; 16]; LANES];
-        for lane in lanes_of(access.lanes) {
-            self.recall(fragments, step, access.space, access.addresses.0[lane], &mut tags[lane][..count]);
-        }
-        let rows = &mut Self::warp(&mut self.warps, access.warp, &fragments.plan).rows;
-        for (matrix, to) in step.to.iter().enumerate() {
-            let mut values = [NONE; 4];
-            for lane in 0..LANES {
-                let (g, t) = (lane / 4, lane % 4);
-                for (i, value) in values.iter_mut().enumerate().take(2 * half) {
-                    let (row, column) = if trans { (2 * t + i / half, g) } else { (g, 2 * t + i / half) };
-                    value[lane] = tags[(8 * matrix + row) % LANES][column * half + i % half];
-                }
-            }
-            rows.put(*to, &values[..2 * half], u32::MAX, Some(access.pc));
-        }
-    }
-
-    fn store_matrices(&mut self, fragments: &Fragments, step: &Step, access: &Access<'_>, trans: bool) {
-        let half = at(2 / fragments.plan.grain);
-        let rows = &Self::warp(&mut self.warps, access.warp, &fragments.plan).rows;
-        let mut values = vec![NONE; 8 * half];
-        for (matrix, from) in step.from.iter().enumerate() {
-            for i in 0..2 * half {
-                let tags = rows.grain(*from, i);
-                for (lane, tag) in tags.iter().enumerate() {
-                    let (g, t) = (lane / 4, lane % 4);
-                    let (row, column) = if trans { (2 * t + i / half, g) } else { (g, 2 * t + i / half) };
-                    values[column * half + i % half][(8 * matrix + row) % LANES] = *tag;
-                }
-            }
-        }
-        self.store(fragments, step, access, &values);
-    }
-
-    /// Which register and grain an access of a `wmma.load` or `wmma.store` is about.
-    fn piece(&mut self, fragments: &Fragments, access: &Access<'_>) -> (usize, usize, usize) {
-        let piece = &mut Self::warp(&mut self.warps, access.warp, &fragments.plan).piece;
-        let bytes = access.bytes.clamp(1, 4);
-        let (index, grains) = (piece.0, at(bytes / fragments.plan.grain).max(1));
-        piece.1 |= access.lanes;
-        if piece.1 == u32::MAX {
-            *piece = (index + 1, 0);
-        }
-        let per = at(4 / bytes);
-        (index / per, index % per * grains, grains)
-    }
-
-    fn load_piece(&mut self, fragments: &Fragments, step: &Step, access: &Access<'_>) {
-        let (register, first, grains) = self.piece(fragments, access);
-        let mut tags = [0; 4];
-        let to = step.to.get(register).copied().flatten();
-        let rows = &Self::warp(&mut self.warps, access.warp, &fragments.plan).rows;
-        let mut values = [NONE; 4];
-        let count = at(4 / fragments.plan.grain);
-        for (i, value) in values.iter_mut().enumerate().take(count) {
-            *value = *rows.grain(to, i);
-        }
-        let (pitch, element) = Self::warp(&mut self.warps, access.warp, &fragments.plan).pitch;
-        for lane in lanes_of(access.lanes) {
-            let address = access.addresses.0[lane];
-            self.recall(fragments, step, access.space, address, &mut tags[..grains]);
-            if access.space == Space::Shared && step.steady {
-                self.loads.load(address, access.bytes, self.shared_bytes);
-                // The first row or the first column of the fragment.
-                let edge = register == 0 && first == 0 && (lane % 4 == 0 || lane < 4);
-                if edge && element > 1 && is_element(tags[0]) {
-                    let mut there = |address: u64| {
-                        let mut tag = [LOST];
-                        self.recall(fragments, step, access.space, address, &mut tag);
-                        tag[0]
-                    };
-                    let inside = address + u64::from(pitch / element);
-                    let (next, between) = (there(address + u64::from(pitch)), there(inside));
-                    let (pc, here, warp) = (access.pc, tags[0], access.warp);
-                    let skip = Skip { pc, here, next, between, pitch, warp };
-                    self.loads.stride(&fragments.sources, skip, inside);
-                }
-            }
-            for (value, tag) in values.iter_mut().skip(first).zip(&tags[..grains]) {
-                value[lane] = *tag;
-            }
-        }
-        let rows = &mut Self::warp(&mut self.warps, access.warp, &fragments.plan).rows;
-        rows.put(to, &values[..count], access.lanes, Some(access.pc));
-    }
-
-    fn store_piece(&mut self, fragments: &Fragments, step: &Step, access: &Access<'_>) {
-        let (register, first, grains) = self.piece(fragments, access);
-        let from = step.from.get(register).copied().flatten();
-        let rows = &Self::warp(&mut self.warps, access.warp, &fragments.plan).rows;
-        let values: Vec<Lanes> = (first..first + grains).map(|i| *rows.grain(from, i)).collect();
-        self.store(fragments, step, access, &values);
-    }
-
-    fn multiply(
+    fn take(
         &mut self,
         context: &Context,
         fragments: &Fragments,
         raw_findings: &mut RawFindings,
-        issue: &Issue<'_>,
-        step: &Step,
-        shape: Shape,
+        mut event: Event<'_>,
     ) {
-        if issue.live & !issue.exec != 0 {
-            return;
+        if let Way::Unknown = self.way {
+            self.begin(context, fragments);
         }
-        let Provenance { block, warps, lines, .. } = self;
-        let warp = Self::warp(warps, issue.warp, &fragments.plan);
-        let grains = at(4 / fragments.plan.grain);
-        if issue.exec != u32::MAX {
-            step.to.iter().for_each(|to| warp.rows.put(*to, &[[LOST; 32]; 4][..grains], issue.exec, None));
-            return;
-        }
-        let (a, rest) = step.from.split_at(shape.a.min(step.from.len()));
-        let (b, c) = rest.split_at(shape.b.min(rest.len()));
-        let judged_a = warp.judge(fragments, lines, shape, Operand::A, a);
-        let judged_b = warp.judge(fragments, lines, shape, Operand::B, b);
-        let seen = report::Seen { context, sources: &fragments.sources, block: *block, issue, shape };
-        for (operand, judged, other, from) in
-            [(Operand::A, &judged_a, &judged_b, a), (Operand::B, &judged_b, &judged_a, b)]
-        {
-            if let (Some(wrong), false) = (&judged.wrong, other.constant) {
-                let origin = from.iter().find_map(|row| warp.rows.origin(*row));
-                seen.misplaced(raw_findings, operand, wrong, origin);
-            }
-            if let (Some(mixed), false) = (&judged.mixed, other.constant) {
-                seen.mixed(raw_findings, lines, operand, mixed);
-            }
-        }
-        let mut contradicted = false;
-        if let (Some(along_a), Some(along_b)) = (&judged_a.along, &judged_b.along)
-            && let Some(k) = contradict(&along_a.2, &along_b.2)
-        {
-            seen.other_order(raw_findings, along_a, along_b, k);
-            contradicted = true;
-        }
-        let operands = Accumulators { issue, shape, c, grains };
-        // A tile of zeros adds nothing, whatever its position.
-        let nothing = (judged_a.constant && operands.zero(0, shape.a))
-            || (judged_b.constant && operands.zero(shape.a, shape.b));
-        let line = |lines: &[u32], i: usize| lines.get(i).copied().unwrap_or(0);
-        let before = warp.rows.chain(c.first().copied().flatten());
-        let (mut fresh, mut same) = (true, true);
-        let mut added = Vec::new();
-        for (register, to) in step.to.iter().enumerate() {
-            let mut values = [NONE; 4];
-            let elements = if shape.packed.1 { 2 } else { 1 };
-            for (grain, value) in values.iter_mut().enumerate().take(grains) {
-                let element = register * elements + grain * elements / grains;
-                let before = operands.tags(&warp.rows, element);
-                if nothing {
-                    *value = before;
-                    continue;
-                }
-                for (lane, out) in value.iter_mut().enumerate() {
-                    let (row, column) = place_c(shape.m, shape.n, element, lane);
-                    let tag = sum(line(&judged_a.lines, row), line(&judged_b.lines, column));
-                    let c = before[lane];
-                    fresh &= c == 0 || is_element(c);
-                    same &= c == tag && is_sum(c);
-                    if judged_a.of_sums && c != tag {
-                        added.push((c, tag));
-                    }
-                    *out = if c == 0 || c == tag || is_element(c) { tag } else { LOST };
+        match &mut self.way {
+            Way::Following(followed) => {
+                if !followed.accept(&fragments.sources, &mut event) {
+                    self.part_ways(context, fragments, raw_findings);
+                    self.take(context, fragments, raw_findings, event);
                 }
             }
-            warp.rows.put(*to, &values[..grains], u32::MAX, Some(issue.pc));
+            Way::Alone(state) => state.apply(context, fragments, raw_findings, event),
+            Way::Recorded(state, record) => {
+                if !recorded(context, fragments, raw_findings, (state, record), event) {
+                    self.stop_recording();
+                }
+            }
+            Way::Unknown | Way::Ended(_) => {}
         }
-        if let Some((before, now)) = pairing::rows_exchanged(&added) {
-            seen.exchanged(raw_findings, lines, before, now);
-        }
-        let before = match (nothing, fresh, same) {
-            (true, ..) => return step.to.iter().for_each(|to| warp.rows.set_chain(*to, before)),
-            (_, true, _) => Before::Zero,
-            (_, _, true) => Before::Chain(before),
-            _ => Before::Other,
+    }
+
+    fn state(&self) -> Box<State> {
+        Box::new(State::new(self.block, self.shared_bytes))
+    }
+
+    /// The first event.
+    fn begin(&mut self, context: &Context, fragments: &Fragments) {
+        // Only barriers order what warps do, and races are found.
+        let strict = !context.sites.barriers_only || !context.settings.has(Check::Race);
+        let beginning =
+            fragments.records.lock().map_or(Beginning::Neither, |mut records| records.begin(strict));
+        self.way = match beginning {
+            Beginning::Record => Way::Recorded(self.state(), Box::default()),
+            Beginning::Follow(followed) => Way::Following(followed),
+            Beginning::Neither => Way::Alone(self.state()),
         };
-        if judged_a.window.is_some() || judged_b.window.is_some() {
-            let windows = [judged_a.window.clone(), judged_b.window.clone()];
-            let number = warp.rows.chain(c.first().copied().flatten());
-            let (sum, overlap) = warp.windows.add(number, fresh, windows);
-            step.to.iter().for_each(|to| warp.rows.set_chain(*to, sum));
-            match overlap {
-                Some((0, overlap)) => seen.overlap(raw_findings, Operand::A, &overlap, &judged_b),
-                Some((_, overlap)) => seen.overlap(raw_findings, Operand::B, &overlap, &judged_a),
-                None => {}
-            }
-            return;
+    }
+
+    /// A block no longer does what a record has: makes up for what was not followed.
+    fn part_ways(&mut self, context: &Context, fragments: &Fragments, raw_findings: &mut RawFindings) {
+        let state = self.state();
+        let records = fragments.records.lock().is_ok_and(|mut records| records.admits_another());
+        let way = if records { Way::Recorded(state, Box::default()) } else { Way::Alone(state) };
+        if let Way::Following(followed) = std::mem::replace(&mut self.way, way) {
+            followed.replay(|event| self.take(context, fragments, raw_findings, event));
         }
-        let again = |again| report::again(&fragments.sources, raw_findings, &again);
-        let extent = |(buffer, index)| fragments.sources.extent(buffer, index);
-        let (chain, apart) = warp.chains.add(before, (&judged_a, &judged_b), issue.pc, extent, again);
-        step.to.iter().for_each(|to| warp.rows.set_chain(*to, chain));
-        if let (Some(apart), false) = (apart, contradicted) {
-            seen.apart(raw_findings, &apart, judged_a.of_sums);
+    }
+
+    fn stop_recording(&mut self) {
+        if let Way::Recorded(state, _) = std::mem::replace(&mut self.way, Way::Unknown) {
+            self.way = Way::Alone(state);
         }
     }
 
     /// Bytes of shadow state for shared memory.
     pub(crate) fn bytes(&self) -> usize {
-        self.shared.len() * size_of::<Tag>()
+        match &self.way {
+            Way::Alone(state) | Way::Recorded(state, _) => state.bytes(),
+            Way::Following(followed) => followed.completed().unwrap_or(0),
+            Way::Ended(bytes) => *bytes,
+            Way::Unknown => 0,
+        }
+    }
+
+    /// The block has had its last event: it becomes a record, if nothing was wrong.
+    pub(crate) fn ended(&mut self, context: &Context, raw_findings: &RawFindings) {
+        let Some(fragments) = &context.fragments else { return };
+        let (state, mut record) = match std::mem::replace(&mut self.way, Way::Unknown) {
+            Way::Recorded(state, record) => (state, record),
+            way => {
+                self.way = way;
+                return;
+            }
+        };
+        let bytes = state.bytes();
+        let found = raw_findings.has(Class::Provenance) || report::old_tiles(raw_findings);
+        // What is reported at the end, if nothing excuses it.
+        let mut last = RawFindings::default();
+        if !found && !state.is_doubtful() {
+            state.finish(context, fragments, &mut last);
+        }
+        if !found && !state.is_doubtful() && last.is_empty() {
+            record.shadow = bytes;
+            if let Ok(mut records) = fragments.records.lock() {
+                records.add(*record);
+            }
+            self.way = Way::Ended(bytes);
+        } else {
+            self.way = Way::Alone(state);
+        }
     }
 
     /// Reports what is known only at the end of the block: sums, skipped rows and stores.
-    pub(crate) fn finish(self, context: &Context, raw_findings: &mut RawFindings) {
-        if let Some(fragments) = &context.fragments {
-            for again in self.warps.into_iter().flatten().flat_map(|warp| warp.chains.finish()) {
-                report::again(&fragments.sources, raw_findings, &again);
-            }
-            for skip in self.loads.finish() {
-                report::skipped(&fragments.sources, self.block, raw_findings, &skip);
-            }
-            report::stores(context, &fragments.sources, &self.lines, self.block, self.stored, raw_findings);
-        }
-    }
-}
-
-/// The sources of a matrix instruction, with their values.
-struct Accumulators<'m, 'i> {
-    issue: &'m Issue<'i>,
-    shape: Shape,
-    c: &'m [Option<u32>],
-    grains: usize,
-}
-
-impl Accumulators<'_, '_> {
-    /// The values of a source register.
-    fn value(&self, register: usize) -> Option<&[u32; LANES]> {
-        let d = self.shape.accumulators(self.shape.packed.1);
-        let row = *self.issue.program.code.get(at(self.issue.pc))?.args.all.get(d + register)?;
-        self.issue.registers.w32.get(at(row)).map(|row| &row.0)
-    }
-
-    /// Whether `count` registers from `first` on hold only zeros.
-    fn zero(&self, first: usize, count: usize) -> bool {
-        (first..first + count)
-            .all(|register| self.value(register).is_some_and(|row| row.iter().all(|word| *word == 0)))
-    }
-
-    /// The tags of an element of C. A zero starts a new sum, whatever its tag.
-    fn tags(&self, rows: &Rows, element: usize) -> Lanes {
-        let (register, grain) =
-            if self.shape.packed.0 { (element / 2, element % 2 * self.grains / 2) } else { (element, 0) };
-        let mut tags = *rows.grain(self.c.get(register).copied().flatten(), grain);
-        if tags.contains(&LOST)
-            && let Some(values) = self.value(self.shape.a + self.shape.b + register)
+    pub(crate) fn finish(mut self, context: &Context, raw_findings: &mut RawFindings) {
+        let Some(fragments) = &context.fragments else { return };
+        if let Way::Following(followed) = &self.way
+            && followed.completed().is_none()
         {
-            for (tag, word) in tags.iter_mut().zip(values) {
-                let word = if self.shape.packed.0 { *word >> (16 * (element % 2)) & 0xffff } else { *word };
-                if *tag == LOST && word == 0 {
-                    *tag = 0;
-                }
-            }
+            self.part_ways(context, fragments, raw_findings);
         }
-        tags
-    }
-}
-
-impl Warp {
-    /// Evaluates the tags of an operand; cached until one of its registers changes.
-    fn judge(
-        &mut self,
-        fragments: &Fragments,
-        lines: &mut Lines,
-        shape: Shape,
-        operand: Operand,
-        registers: &[Option<u32>],
-    ) -> Judged {
-        let Some(first) = registers.first().copied().flatten() else { return Judged::default() };
-        let print = self.rows.fingerprint(registers).wrapping_add(u64::from(operand == Operand::A));
-        if let Some((known, judged)) = self.judged.get(&first)
-            && *known == print
-        {
-            return judged.clone();
-        }
-        let tags = table(&self.rows, fragments.plan.grain, shape, operand, registers);
-        let outer = if operand == Operand::A { shape.m } else { shape.n };
-        let packed = || in_lane_order(&tags, shape, operand);
-        let judged =
-            Table { tags: &tags, lines: outer, ks: shape.k }.judge(&fragments.sources, lines, packed);
-        self.judged.insert(first, (print, judged.clone()));
-        judged
-    }
-}
-
-/// The leading dimension that a `wmma.load` is given, in elements; 0 if it has none.
-fn leading(issue: &Issue<'_>) -> u32 {
-    let pc = at(issue.pc);
-    let registers = issue.program.metas.get(pc).map_or(0, |meta| meta.writes.len());
-    let row = issue.program.code.get(pc).and_then(|code| code.args.all.get(registers)).copied();
-    let lane = at(issue.exec.trailing_zeros()).min(LANES - 1);
-    row.and_then(|row| issue.registers.w32.get(at(row))).map_or(0, |row| row.0[lane])
-}
-
-/// The row (or column, of B) and the first k of what a lane holds in a register.
-pub(super) fn place(shape: Shape, operand: Operand, register: usize, lane: usize) -> (usize, usize) {
-    match operand {
-        Operand::A => place_a_of(shape.per, shape.m, shape.k, register, lane),
-        Operand::B => {
-            let (k, column) = place_b_of(shape.per, shape.k, register, lane);
-            (column, k)
+        if let Way::Alone(state) | Way::Recorded(state, _) = &self.way {
+            state.finish(context, fragments, raw_findings);
         }
     }
 }
 
-/// Registers of an operand that hold different elements.
-pub(super) fn registers_of(shape: Shape, operand: Operand) -> usize {
-    let outer = if operand == Operand::A { shape.m } else { shape.n };
-    outer / 8 * (shape.k / (4 * shape.per))
-}
-
-/// The tags of an operand, a line for each row of A or column of B.
-fn table(rows: &Rows, grain: u32, shape: Shape, operand: Operand, registers: &[Option<u32>]) -> Vec<Tag> {
-    let outer = if operand == Operand::A { shape.m } else { shape.n };
-    let mut tags = vec![0; outer * shape.k];
-    let grains = at(4 / grain) / shape.per;
-    for (register, row) in registers.iter().enumerate().take(registers_of(shape, operand)) {
-        if !rows.live(*row) {
-            continue;
+/// Applies an event and records it. Returns whether the record is not too long.
+fn recorded(
+    context: &Context,
+    fragments: &Fragments,
+    raw_findings: &mut RawFindings,
+    (state, record): (&mut State, &mut Record),
+    event: Event<'_>,
+) -> bool {
+    let Event { warp, pc, lanes, what } = event;
+    match what {
+        What::Multiply { whole, values } => {
+            let mut values = Recorded { values, answers: SmallVec::new() };
+            let what = What::Multiply { whole, values: &mut values };
+            state.apply(context, fragments, raw_findings, Event { warp, pc, lanes, what });
+            let Recorded { values, answers } = values;
+            let event = Event { warp, pc, lanes, what: What::Multiply { whole, values } };
+            record.push(&fragments.sources, &event, &answers)
         }
-        for element in 0..shape.per {
-            let first = rows.grain(*row, element * grains);
-            let last = rows.grain(*row, (element + 1) * grains - 1);
-            for lane in 0..LANES {
-                let (line, k) = place(shape, operand, register, lane);
-                let tag = if first[lane] == last[lane] { first[lane] } else { LOST };
-                if let Some(out) = tags.get_mut(line * shape.k + k + element) {
-                    *out = tag;
-                }
-            }
+        what => {
+            let event = Event { warp, pc, lanes, what };
+            let fits = record.push(&fragments.sources, &event, &[]);
+            state.apply(context, fragments, raw_findings, event);
+            fits
         }
     }
-    tags
-}
-
-/// Whether a matrix was stored in the order in which lanes hold it, so that its extents are meaningless.
-fn in_lane_order(tags: &[Tag], shape: Shape, operand: Operand) -> bool {
-    let least = tags.iter().copied().min().unwrap_or(0);
-    let each = tags.len() / LANES;
-    (0..registers_of(shape, operand)).all(|register| {
-        (0..LANES).all(|lane| {
-            let (line, k) = place(shape, operand, register, lane);
-            let tag = tags.get(line * shape.k + k).copied().unwrap_or(0);
-            usize::try_from(tag - least.min(tag)).unwrap_or(0) / each.max(1) == lane
-        })
-    })
 }

@@ -187,7 +187,10 @@ impl Device {
         sites.barriers_only &= !clustered && !bulk;
         let sinks = flow.as_ref().map_or_else(Sinks::default, |flow| Sinks::of(&launch.program(), flow));
         let meeting_points = lanes::meeting_points(&launch.program());
-        let sights = context::sights(&launch.program(), &sites, &sinks, &meeting_points);
+        let provenance = settings.has(Check::Provenance);
+        let fragments = provenance.then(|| Fragments::of(&launch.program(), settings)).flatten();
+        let sights =
+            context::sights(&launch.program(), &sites, &sinks, &meeting_points, fragments.as_ref());
         let arrays = settings.has(Check::Array).then(|| Arrays::of(&launch.program()));
         let context = Arc::new(Context {
             program: launch.program(),
@@ -198,11 +201,7 @@ impl Device {
             measure: shape::measure(self.level()),
             extent: shape::extent(self.level()),
             arrays,
-            fragments: if settings.has(Check::Provenance) {
-                Fragments::of(&launch.program(), settings)
-            } else {
-                None
-            },
+            fragments,
             meeting_points,
             blocks: launch.blocks(),
             threads: launch.threads(),

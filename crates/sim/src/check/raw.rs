@@ -82,6 +82,11 @@ impl RawFindings {
         self.muted_races.get_or_insert_default()
     }
 
+    /// Whether there is no finding.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Whether there is a finding of a class.
     pub(crate) fn has(&self, class: Class) -> bool {
         self.index.range((class, 0, 0, 0)..=(class, u32::MAX, u32::MAX, u32::MAX)).next().is_some()

@@ -8,7 +8,6 @@ use super::origin::{LOST, Tag, is_element, is_sum};
 use super::plan::{Action, Blend, Step};
 use super::tags::{Lanes, NONE, Rows};
 use crate::machine::{LANES, at};
-use crate::observe::Issue;
 
 /// The tag of a value computed from two tagged values.
 fn blend(a: Tag, b: Tag, kind: Blend) -> Tag {
@@ -22,23 +21,21 @@ fn blend(a: Tag, b: Tag, kind: Blend) -> Tag {
     }
 }
 
-/// Moves tags for an instruction between registers.
-pub(super) fn step(rows: &mut Rows, step: &Step, issue: &Issue<'_>, grain: u32) {
+/// Moves tags for an instruction between registers in some lanes; `values` are those of `event::values_of`.
+pub(super) fn step(rows: &mut Rows, step: &Step, exec: u32, values_of: &[u32], grain: u32) {
     let live = step.from.iter().any(|row| rows.live(*row));
     let grains = at(4 / grain);
     let lost = step.action == Action::Clear(true);
     if !live && !lost {
-        step.to.iter().for_each(|to| rows.put(*to, &[], issue.exec, None));
+        step.to.iter().for_each(|to| rows.put(*to, &[], exec, None));
         return;
     }
     let origin = step.from.iter().find_map(|row| rows.origin(*row));
     let mut values = [NONE; 8];
     let from = |i: usize| step.from.get(i).copied().flatten();
-    let args = &issue.program.code[at(issue.pc)].args;
-    let value32 = |operand: usize, lane: usize| {
-        let row = args.all.get(operand).copied().unwrap_or(0);
-        issue.registers.w32.get(at(row)).map_or(0, |row| row.0[lane])
-    };
+    let word = |i: usize| values_of.get(i).copied().unwrap_or(0);
+    // One word, if it is the same in all lanes.
+    let in_lane = |lane: usize| word(if values_of.len() > 1 { lane } else { 0 });
     match step.action {
         Action::Combine(kind) => {
             for (i, value) in values.iter_mut().enumerate() {
@@ -50,18 +47,15 @@ pub(super) fn step(rows: &mut Rows, step: &Step, issue: &Issue<'_>, grain: u32) 
             }
         }
         Action::Select => {
-            let negated = args.not >> 3 & 1 != 0;
-            let bits =
-                args.all.get(3).and_then(|row| issue.registers.preds.get(at(*row))).copied().unwrap_or(0);
-            let bits = if negated { !bits } else { bits };
+            let (bits, nonzero) = (word(0), [word(1), word(2)]);
             for (i, value) in values.iter_mut().enumerate() {
                 let (a, b) = (rows.grain(from(0), i), rows.grain(from(1), i));
                 for (lane, out) in value.iter_mut().enumerate() {
                     let first = bits >> lane & 1 != 0;
                     let (chosen, other) = if first { (a[lane], b[lane]) } else { (b[lane], a[lane]) };
                     // A score that is masked by a nonzero constant keeps its tag.
-                    let masked =
-                        chosen == 0 && is_sum(other) && value32(if first { 1 } else { 2 }, lane) != 0;
+                    let constant = nonzero[usize::from(!first)] >> lane & 1 != 0;
+                    let masked = chosen == 0 && is_sum(other) && constant;
                     *out = if masked { other } else { chosen };
                 }
             }
@@ -70,10 +64,8 @@ pub(super) fn step(rows: &mut Rows, step: &Step, issue: &Issue<'_>, grain: u32) 
             for (i, value) in values.iter_mut().enumerate().take(grains) {
                 let (a, b) = (rows.grain(from(0), i), rows.grain(from(1), i));
                 for (lane, out) in value.iter_mut().enumerate() {
-                    let part = |operand: usize| {
-                        value32(operand, lane) >> (32 / grains * i) & ((1 << (8 * grain)) - 1)
-                    };
-                    *out = if part(1) == 0 || part(2) == 0 { 0 } else { blend(a[lane], b[lane], Blend::Mix) };
+                    let zero = (word(i) | word(grains + i)) >> lane & 1 != 0;
+                    *out = if zero { 0 } else { blend(a[lane], b[lane], Blend::Mix) };
                 }
             }
         }
@@ -81,7 +73,7 @@ pub(super) fn step(rows: &mut Rows, step: &Step, issue: &Issue<'_>, grain: u32) 
             let unit = 8 * grain;
             for (i, value) in values.iter_mut().enumerate() {
                 for (lane, out) in value.iter_mut().enumerate() {
-                    let bits = value32(2, lane);
+                    let bits = in_lane(lane);
                     let by = at(bits / unit);
                     let source = if left { i.checked_sub(by) } else { i.checked_add(by) };
                     let tag = source.filter(|s| *s < 8).map_or(0, |s| rows.grain(from(0), s)[lane]);
@@ -89,7 +81,7 @@ pub(super) fn step(rows: &mut Rows, step: &Step, issue: &Issue<'_>, grain: u32) 
                 }
             }
         }
-        Action::Permute => permute(rows, step, grain, &mut values, |lane| value32(3, lane)),
+        Action::Permute => permute(rows, step, grain, &mut values, in_lane),
         Action::Pack(bytes) => {
             let each = at(bytes / grain).max(1);
             for (i, value) in values.iter_mut().enumerate() {
@@ -100,7 +92,7 @@ pub(super) fn step(rows: &mut Rows, step: &Step, issue: &Issue<'_>, grain: u32) 
             let each = at(bytes / grain).max(1);
             let whole: Vec<Lanes> = (0..8).map(|i| *rows.grain(from(0), i)).collect();
             for (to, part) in step.to.iter().zip(whole.chunks(each)) {
-                rows.put(*to, part, issue.exec, origin);
+                rows.put(*to, part, exec, origin);
             }
             return;
         }
@@ -131,10 +123,10 @@ pub(super) fn step(rows: &mut Rows, step: &Step, issue: &Issue<'_>, grain: u32) 
     }
     let wide = values[grains..].iter().flatten().any(|tag| *tag != 0);
     let count = if wide { 2 * grains } else { grains };
-    let chain = chain(rows, step, issue.exec, &values[0]);
+    let chain = chain(rows, step, exec, &values[0]);
     for to in &step.to {
-        rows.put(*to, &values[..count.min(8)], issue.exec, origin);
-        if issue.exec == u32::MAX {
+        rows.put(*to, &values[..count.min(8)], exec, origin);
+        if exec == u32::MAX {
             rows.set_chain(*to, chain);
         }
     }

@@ -34,6 +34,16 @@ pub(super) struct Source {
     columns: u32,
 }
 
+/// The rows and columns of a buffer that a block accesses. Rows are counted through all matrices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Extent {
+    rows: (u64, u64),
+    columns: (u64, u64),
+}
+
+/// Accumulators are compared in tiles of 16 × 8; elements that move by a multiple of this many keep their place.
+const TILE: i64 = 16;
+
 /// The buffers of the launch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sources(Vec<Source>);
@@ -98,6 +108,63 @@ impl Sources {
             }
             offset = offset.wrapping_add(u64::from(grain));
         }
+    }
+
+    /// Whether a buffer contains an address.
+    pub(super) fn holds(&self, buffer: usize, address: u64) -> bool {
+        self.0.get(buffer).is_some_and(|source| address.wrapping_sub(source.address) < source.bytes)
+    }
+
+    /// Whether the elements of a buffer are distinguished.
+    pub(super) fn is_matrix(&self, buffer: usize) -> bool {
+        self.0.get(buffer).is_some_and(|source| source.first.is_some())
+    }
+
+    /// Extends an extent by bytes of a buffer.
+    pub(super) fn cover(&self, buffer: usize, extent: &mut Option<Extent>, address: u64, bytes: u32) {
+        let Some(source) = self.0.get(buffer) else { return };
+        let first = address.wrapping_sub(source.address) / source.element;
+        let last = (address.wrapping_sub(source.address).saturating_add(u64::from(bytes.max(1)) - 1)
+            / source.element)
+            .max(first);
+        let columns = u64::from(source.columns.max(1));
+        let rows = (first / columns, last / columns);
+        let columns = if rows.0 == rows.1 { (first % columns, last % columns) } else { (0, columns - 1) };
+        let new = Extent { rows, columns };
+        *extent = Some(extent.map_or(new, |known| Extent {
+            rows: (known.rows.0.min(new.rows.0), known.rows.1.max(new.rows.1)),
+            columns: (known.columns.0.min(new.columns.0), known.columns.1.max(new.columns.1)),
+        }));
+    }
+
+    /// Whether what a block accesses of a buffer, moved by this many bytes, lies there as before: each element as many rows
+    /// and columns further, in one matrix if rows change, and at the same place in tiles.
+    pub(super) fn allows_shift(&self, buffer: usize, extent: &Extent, by: u64) -> bool {
+        self.moved(buffer, extent, by).is_some()
+    }
+
+    fn moved(&self, buffer: usize, extent: &Extent, by: u64) -> Option<()> {
+        let source = self.0.get(buffer)?;
+        let signed = |n: u64| i64::try_from(n).ok();
+        let (by, element) = (by.cast_signed(), signed(source.element)?);
+        let (rows, columns) = (i64::from(source.rows.max(1)), i64::from(source.columns.max(1)));
+        let moved = (by % element == 0).then_some(by / element)?;
+        let fits = |across: &i64| {
+            signed(extent.columns.0).is_some_and(|first| first + across >= 0)
+                && signed(extent.columns.1).is_some_and(|last| last + across < columns)
+        };
+        let right = moved.rem_euclid(columns);
+        let across = [right, right - columns].into_iter().find(fits)?;
+        let down = (moved - across) / columns;
+        let (first, last) = (signed(extent.rows.0)?, signed(extent.rows.1)?);
+        let count = signed(source.bytes / source.element)? / columns;
+        let inside = first.checked_add(down)? >= 0 && last.checked_add(down)? < count;
+        let in_tiles = |by: i64| by % TILE == 0;
+        let whole = down % rows == 0;
+        let within = first / rows == last / rows
+            && (first + down) / rows == (last + down) / rows
+            && in_tiles((first + down) % rows - first % rows);
+        (inside && in_tiles(across) && (whole || within)).then_some(())
     }
 
     /// Bytes of an element.

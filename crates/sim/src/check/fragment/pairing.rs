@@ -91,6 +91,8 @@ pub(super) struct Chains {
     open: BTreeMap<u32, Chain>,
     last: u32,
     clock: u32,
+    /// Whether a difference was taken for a complex product, which depends on the positions of the tiles.
+    pub excused: bool,
 }
 
 impl Chains {
@@ -144,6 +146,7 @@ impl Chains {
             let (before, of) = (chain.pair, chain.extent);
             self.open.remove(&number);
             if is_complex(offset(before), offset(pair), of) {
+                self.excused = true;
                 return (0, None);
             }
             return (0, apart(before, pair));
@@ -178,8 +181,8 @@ impl Chains {
     }
 
     /// Returns the errors of the chains as a whole.
-    pub(super) fn finish(self) -> impl Iterator<Item = Again> {
-        self.open.into_values().filter_map(|chain| chain.repeated())
+    pub(super) fn finish(&self) -> impl Iterator<Item = Again> {
+        self.open.values().filter_map(Chain::repeated)
     }
 }
 

@@ -149,9 +149,9 @@ impl Loads {
     }
 
     /// Loads that skip rows that no other load reads.
-    pub(super) fn finish(self) -> impl Iterator<Item = Skip> {
+    pub(super) fn finish(&self) -> impl Iterator<Item = Skip> {
         let Loads { loaded, skips } = self;
-        skips.into_values().filter_map(move |skips| {
+        skips.values().filter_map(move |skips| {
             let read = |address: u64| {
                 let (word, bit) = bit(address);
                 loaded.get(word).is_some_and(|word| word & bit != 0)

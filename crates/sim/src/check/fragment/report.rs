@@ -8,9 +8,9 @@ use super::origin::{Cell, Lines, Sources, Tag, lines_of};
 use super::pairing::{Again, Apart, More};
 use super::pitch::{Overlap, Skip};
 use super::plan::Shape;
-use super::{Operand, Stored, place, registers_of};
+use super::Operand;
+use super::state::{Stored, place, registers_of};
 use crate::machine::{LANES, at};
-use crate::observe::Issue;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows and columns of the accumulator tiles that are checked.
@@ -21,15 +21,16 @@ const LEADING: &str = "pass the leading dimension as the last argument of load_m
      memory, in elements, not in bytes";
 
 /// The matrix instruction at which an error was found.
-pub(super) struct Seen<'s, 'i> {
+pub(super) struct Seen<'s> {
     pub context: &'s Context,
     pub sources: &'s Sources,
     pub block: u32,
-    pub issue: &'s Issue<'i>,
+    pub warp: u32,
+    pub pc: u32,
     pub shape: Shape,
 }
 
-impl Seen<'_, '_> {
+impl Seen<'_> {
     /// Reports misplaced elements of an operand.
     pub(super) fn misplaced(
         &self,
@@ -39,7 +40,7 @@ impl Seen<'_, '_> {
         origin: Option<u32>,
     ) {
         let variant = u32::from(operand == Operand::B);
-        let pc = self.issue.pc;
+        let pc = self.pc;
         raw_findings.add((Class::Provenance, pc, pc, variant), Severity::Error, || {
             self.describe(operand, wrong, origin)
         });
@@ -56,7 +57,7 @@ impl Seen<'_, '_> {
         let mut spots = Vec::new();
         let mut sentence = String::new();
         if let Some(&(line, k, is, belongs)) = wrong.places.first() {
-            let thread = self.issue.warp * 32 + lane(line, k);
+            let thread = self.warp * 32 + lane(line, k);
             sentence = format!(
                 "{} holds {} as element {} of {name}, expected {}",
                 self.context.thread(self.block, thread),
@@ -66,7 +67,7 @@ impl Seen<'_, '_> {
             );
             spots.push(Spot {
                 label: format!("operand {name} is not a tile of {}", self.sources.buffer(wrong.buffer)),
-                pc: self.issue.pc,
+                pc: self.pc,
                 thread: Some((self.block, thread)),
             });
         }
@@ -127,7 +128,7 @@ impl Seen<'_, '_> {
         operand: Operand,
         mixed: &Mixed,
     ) {
-        let pc = self.issue.pc;
+        let pc = self.pc;
         let variant = 4 + u32::from(operand == Operand::B);
         raw_findings.add((Class::Provenance, pc, pc, variant), Severity::Error, || {
             let name = if operand == Operand::A { "A" } else { "B" };
@@ -136,7 +137,7 @@ impl Seen<'_, '_> {
                 format!("({row},{column})")
             };
             let (line, k, _) = mixed.second;
-            let thread = self.issue.warp * 32 + self.lane(operand, line, k);
+            let thread = self.warp * 32 + self.lane(operand, line, k);
             let shared = if mixed.in_line == (operand == Operand::A) { "row" } else { "column" };
             let label = format!("one {shared} of {name} holds accumulators of several {shared}s");
             Raw {
@@ -166,7 +167,7 @@ impl Seen<'_, '_> {
 
     /// Reports products of scores that are added to the sum of another row.
     pub(super) fn exchanged(&self, raw_findings: &mut RawFindings, lines: &Lines, before: Tag, now: Tag) {
-        let pc = self.issue.pc;
+        let pc = self.pc;
         raw_findings.add((Class::Provenance, pc, pc, 11), Severity::Error, || Raw {
             class: Class::Provenance,
             severity: Severity::Error,
@@ -184,7 +185,7 @@ impl Seen<'_, '_> {
 
     /// Reports k of A and k of B that are paired in a sum but do not match.
     pub(super) fn apart(&self, raw_findings: &mut RawFindings, apart: &Apart, of_sums: bool) {
-        let pc = self.issue.pc;
+        let pc = self.pc;
         if old_tiles(raw_findings) {
             return;
         }
@@ -230,7 +231,7 @@ impl Seen<'_, '_> {
         overlap: &Overlap,
         other: &Judged,
     ) {
-        let pc = self.issue.pc;
+        let pc = self.pc;
         let Some((buffer, place)) = self.sources.place(overlap.tag) else { return };
         let Some((along, index, _)) = other.along else { return };
         let Some(columns) = self.sources.extent(buffer, 2) else { return };
@@ -271,7 +272,7 @@ impl Seen<'_, '_> {
         b: &(usize, usize, Vec<u32>),
         k: usize,
     ) {
-        let pc = self.issue.pc;
+        let pc = self.pc;
         let index = |&(buffer, index, ref values): &(usize, usize, Vec<u32>), k: usize| {
             let what = ["matrix", "row", "column"].get(index).copied().unwrap_or("index");
             format!("{what} {} of {}", values.get(k).copied().unwrap_or(0), self.sources.buffer(buffer))
@@ -357,7 +358,7 @@ fn accumulator(sources: &Sources, lines: &Lines, tag: Tag) -> String {
 }
 
 /// Whether the block has read data before it was written or copied, which explains stale tiles.
-fn old_tiles(raw_findings: &RawFindings) -> bool {
+pub(super) fn old_tiles(raw_findings: &RawFindings) -> bool {
     [Class::AsyncCopy, Class::SharedRace, Class::Mbarrier].into_iter().any(|class| raw_findings.has(class))
 }
 
