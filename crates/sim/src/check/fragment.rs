@@ -222,8 +222,10 @@ impl Provenance {
     fn begin(&mut self, context: &Context, fragments: &Fragments) {
         // Only barriers order what warps do, and races are found.
         let strict = !context.sites.barriers_only || !context.settings.has(Check::Race);
-        let beginning =
-            fragments.records.lock().map_or(Beginning::Neither, |mut records| records.begin(strict));
+        let beginning = match fragments.records.lock() {
+            Ok(mut records) if !context.settings.each_block => records.begin(strict),
+            _ => Beginning::Neither,
+        };
         self.way = match beginning {
             Beginning::Record => Way::Recorded(self.state(), Box::default()),
             Beginning::Follow(followed) => Way::Following(followed),

@@ -179,6 +179,9 @@ pub struct Settings {
     pub touched: bool,
     /// Whether to record too which instructions access them, and what may overlap other launches.
     pub overlap: Option<Dependent>,
+    /// Whether to follow the elements of fragments in each block, even if it does what another block did. The findings are
+    /// the same; it only takes longer.
+    pub each_block: bool,
 }
 
 impl Default for Settings {
@@ -191,6 +194,7 @@ impl Default for Settings {
             memory: 4 << 30,
             touched: false,
             overlap: None,
+            each_block: false,
         }
     }
 }

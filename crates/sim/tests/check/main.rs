@@ -1,6 +1,7 @@
 //! Tests of the checks on small kernels: which findings they report and where, and what they must not report.
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
+mod alike;
 mod barrier;
 mod bulk;
 mod cluster;

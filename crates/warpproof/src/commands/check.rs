@@ -323,6 +323,7 @@ impl Check {
             memory: beside,
             touched: false,
             overlap: None,
+            each_block: false,
         };
         let start = Instant::now();
         let checked = if let Some(bounds) = examined.bounds {
