@@ -189,8 +189,7 @@ impl Device {
         let meeting_points = lanes::meeting_points(&launch.program());
         let provenance = settings.has(Check::Provenance);
         let fragments = provenance.then(|| Fragments::of(&launch.program(), settings)).flatten();
-        let sights =
-            context::sights(&launch.program(), &sites, &sinks, &meeting_points, fragments.as_ref());
+        let sights = context::sights(&launch.program(), &sites, &sinks, &meeting_points, fragments.as_ref());
         let arrays = settings.has(Check::Array).then(|| Arrays::of(&launch.program()));
         let context = Arc::new(Context {
             program: launch.program(),

@@ -103,7 +103,8 @@ pub struct Sum {
 impl Sum {
     fn of(first: usize, factors: Vec<[Load; 2]>, (from, to): (u32, u32)) -> Sum {
         let of = |factors: &[Load; 2]| factors.map(|load| load.base);
-        let bases = factors.first().map(of).filter(|bases| factors.iter().all(|factors| of(factors) == *bases));
+        let bases =
+            factors.first().map(of).filter(|bases| factors.iter().all(|factors| of(factors) == *bases));
         let steps = factors.iter().map(|factors| factors.map(Load::step)).collect();
         Sum { first, factors: factors.into(), bases, steps, from, to }
     }

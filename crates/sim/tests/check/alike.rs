@@ -3,7 +3,7 @@
 
 use warpproof_sim::check::{BufferRole, Check, Class, Role, Settings};
 use warpproof_sim::schedule::Order;
-use warpproof_sim::Device;
+use warpproof_sim::{Device, Level};
 
 /// d = a · bᵀ: a has 96 rows, b 64 rows, both of 64 columns. A block of two warps computes 32 × 16 elements, in four steps of k
 /// through shared memory. One block, `bad`, does `how`.
@@ -70,9 +70,17 @@ ret;
 }
 ";
 
+/// Threads of the host, and the level of its vector instructions.
+const HOSTS: [(usize, Level); 3] = [(1, Level::V4), (2, Level::V3), (8, Level::Portable)];
+
 /// The findings as text, of one launch.
-fn findings(order: Order, threads: usize, (bad, how): (u32, u32), each_block: bool) -> Vec<String> {
-    let mut device = Device::new().with_threads(threads);
+fn findings(
+    order: Order,
+    (threads, level): (usize, Level),
+    (bad, how): (u32, u32),
+    each_block: bool,
+) -> Vec<String> {
+    let mut device = Device::new().with_threads(threads).with_level(level.or_below());
     device.schedule.order = order;
     let module = device.load(KERNEL).unwrap();
     let halves = |count: u16| (0..count).map(|i| 0x3c00 + i % 512).collect::<Vec<u16>>();
@@ -92,14 +100,20 @@ fn findings(order: Order, threads: usize, (bad, how): (u32, u32), each_block: bo
     settings.checks.retain(|check| *check != Check::Output);
     let checked = device.check(&launch, &settings);
     assert!(checked.outcome.stop.is_none(), "{:?}", checked.outcome.stop);
-    checked.findings.iter().map(|finding| format!("{:?} {} × {finding}", finding.class, finding.count)).collect()
+    checked
+        .findings
+        .iter()
+        .map(|finding| format!("{:?} {} × {finding}", finding.class, finding.count))
+        .collect()
 }
 
 #[test]
 fn blocks_alike_have_no_findings() {
     for order in [Order::Forward, Order::Reverse, Order::Random(3)] {
-        assert_eq!(findings(order, 1, (0, 0), false), [""; 0]);
-        assert_eq!(findings(order, 1, (0, 0), true), [""; 0]);
+        for host in HOSTS {
+            assert_eq!(findings(order, host, (0, 0), false), [""; 0]);
+        }
+        assert_eq!(findings(order, HOSTS[0], (0, 0), true), [""; 0]);
     }
 }
 
@@ -107,11 +121,12 @@ fn blocks_alike_have_no_findings() {
 fn a_block_that_does_something_else_is_found() {
     let class = format!("{:?}", Class::Provenance);
     for how in 1..=8 {
-        for bad in [0, 1, 6, 11] {
+        for bad in [0, 1, 11] {
             for order in [Order::Forward, Order::Random(7)] {
-                let each = findings(order, 1, (bad, how), true);
-                let both = [findings(order, 1, (bad, how), false), findings(order, 2, (bad, how), false)];
-                assert_eq!(both, [each.clone(), each.clone()], "way {how} of block {bad}");
+                let each = findings(order, HOSTS[0], (bad, how), true);
+                for host in HOSTS {
+                    assert_eq!(findings(order, host, (bad, how), false), each, "way {how} of block {bad}");
+                }
                 // A step of k that is left out in all of a product is not an error of provenance; a missing barrier is a race.
                 if ![4, 5].contains(&how) {
                     assert!(each.iter().any(|finding| finding.starts_with(&class)), "{how}: {each:?}");

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use warpproof_sim::check::{BufferRole, Class, Finding, Role, Settings, Severity};
+use warpproof_sim::count::CountSettings;
 use warpproof_sim::schedule::{Blocks, CopyTiming, Order, Schedule, SplitMix};
 use warpproof_sim::{Buffer, Device, Launch, Level, Stop};
 
@@ -133,33 +134,39 @@ impl Case {
         Ok((launch, arrays))
     }
 
-    /// Launches with all checks under three schedules, and returns the errors. Results that depend on the
-    /// order are allowed here: the reference accepts any (`atomicExch` keeps the last value, a filter its
-    /// own order).
-    fn errors(&self, ptx: &str, symbol: &str) -> Vec<Finding> {
-        let mut device = Device::new();
-        let prepared = self.prepare(&mut device, ptx, symbol);
-        let (launch, arrays) = prepared.unwrap_or_else(|stop| panic!("{}: {stop}", self.kernel));
-        let buffers = arrays.into_iter().map(|(argument, buffer)| BufferRole {
-            name: argument.name.clone(),
-            address: buffer.address(),
-            element: u32::try_from(argument.data.ty.size()).unwrap(),
-            extents: vec![(argument.data.bytes.len() / argument.data.ty.size()) as u64],
-            role: argument.role,
-            initialized: !argument.data.is_unwritten(),
-        });
-        let settings = Settings { buffers: buffers.collect(), ..Settings::default() };
-        let checked = device.check_schedules(&launch, &settings, Some(3), 1).checked;
+    /// Launches with all checks under three schedules, and with counters. Returns the findings and the counters.
+    fn observe(&self, ptx: &str, symbol: &str, host: Host) -> (Vec<Finding>, String) {
+        let device = || Device::new().with_level(host.level).with_threads(host.threads);
+        let prepare = |device: &mut Device| {
+            let prepared = self.prepare(device, ptx, symbol);
+            let (launch, arrays) = prepared.unwrap_or_else(|stop| panic!("{}: {stop}", self.kernel));
+            let buffers = arrays.into_iter().map(|(argument, buffer)| BufferRole {
+                name: argument.name.clone(),
+                address: buffer.address(),
+                element: u32::try_from(argument.data.ty.size()).unwrap(),
+                extents: vec![(argument.data.bytes.len() / argument.data.ty.size()) as u64],
+                role: argument.role,
+                initialized: !argument.data.is_unwritten(),
+            });
+            (launch, buffers.collect())
+        };
+        let mut checking = device();
+        let (launch, buffers) = prepare(&mut checking);
+        let settings = Settings { buffers, ..Settings::default() };
+        let checked = checking.check_schedules(&launch, &settings, Some(3), 1).checked;
         if let Some(stop) = checked.outcome.stop {
             panic!("{} with checks: {stop}", self.kernel);
         }
-        let wrong = |finding: &Finding| finding.severity == Severity::Error && finding.class != Class::Order;
-        checked.findings.into_iter().filter(wrong).collect()
+        let mut counting = device();
+        let (launch, _) = prepare(&mut counting);
+        let counted = counting.count(&launch, &CountSettings::default());
+        (checked.findings, format!("{:?}", counted.counters))
     }
 
     /// Launches at every vector level and with 1, 2 and 8 threads of the host, ten times or more, asserts
-    /// that all results are equal, and checks them; then checks the results of other schedules, and that
-    /// `warpproof check` reports nothing.
+    /// that all results are equal, and checks them; then checks the results of other schedules. Findings and
+    /// counters must be those of every host too, and `warpproof check` must report nothing. Results that depend
+    /// on the order are allowed: the reference accepts any (`atomicExch` keeps the last value, a filter its own order).
     pub(crate) fn check(&self, ptx: &str, symbol: &str, check: impl Fn(&Launched<'_>)) {
         let must_run = |host: Host| {
             self.run(ptx, symbol, host).unwrap_or_else(|stop| panic!("{} with {host:?}: {stop}", self.kernel))
@@ -184,7 +191,15 @@ impl Case {
             let effects = must_run(Host { level: Level::detect(), threads: 2, schedule });
             check(&Launched { case: self, effects });
         }
-        let errors: Vec<String> = self.errors(ptx, symbol).iter().map(Finding::to_string).collect();
+        let (findings, counters) = self.observe(ptx, symbol, Host::PLAIN);
+        for (level, threads) in [(Level::V3, 2), (Level::V4, 8)] {
+            let host = Host { level: level.or_below(), threads, ..Host::PLAIN };
+            let (again, counted) = self.observe(ptx, symbol, host);
+            assert_eq!(again, findings, "{}: {host:?} has other findings", self.kernel);
+            assert_eq!(counted, counters, "{}: {host:?} has other counters", self.kernel);
+        }
+        let wrong = |finding: &&Finding| finding.severity == Severity::Error && finding.class != Class::Order;
+        let errors: Vec<String> = findings.iter().filter(wrong).map(Finding::to_string).collect();
         assert!(errors.is_empty(), "{} is correct, and yet:\n{}", self.kernel, errors.join("\n"));
     }
 }

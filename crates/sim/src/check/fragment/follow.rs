@@ -367,7 +367,10 @@ impl Candidate {
                 whole == *now && answers.all(|(question, answer)| values.answer(*question) == *answer)
             }
             (KeptWhat::Exchange { words }, What::Exchange { sources }) => words.of(&stream.words) == *sources,
-            (KeptWhat::Copy { to, from, size, read, region }, What::Copy { to: t, from: f, size: s, read: r }) => {
+            (
+                KeptWhat::Copy { to, from, size, read, region },
+                What::Copy { to: t, from: f, size: s, read: r },
+            ) => {
                 (to, size, read) == (*t, *s, *r)
                     && (read == 0
                         || shifted(sources, record, shifts, region, (&[from; LANES], &[*f; LANES]), 1, read))
@@ -475,7 +478,9 @@ fn shifted(
 /// Whether tags depend on the addresses of an access.
 pub(super) fn needs_addresses(action: Action, steady: bool, space: Space) -> bool {
     match (action, space) {
-        (_, Space::Shared) => steady || matches!(action, Action::Store(_) | Action::MatrixStore(_) | Action::FragmentStore),
+        (_, Space::Shared) => {
+            steady || matches!(action, Action::Store(_) | Action::MatrixStore(_) | Action::FragmentStore)
+        }
         (_, Space::Global) => steady,
         _ => false,
     }

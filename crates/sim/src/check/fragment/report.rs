@@ -3,12 +3,12 @@
 use super::super::context::Context;
 use super::super::raw::{Raw, RawFindings, Spot};
 use super::super::{Class, Severity};
+use super::Operand;
 use super::layout::{Judged, Mixed, Wrong};
 use super::origin::{Cell, Lines, Sources, Tag, lines_of};
 use super::pairing::{Again, Apart, More};
 use super::pitch::{Overlap, Skip};
 use super::plan::Shape;
-use super::Operand;
 use super::state::{Stored, place, registers_of};
 use crate::machine::{LANES, at};
 use std::collections::{BTreeMap, BTreeSet};

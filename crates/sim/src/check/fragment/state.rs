@@ -92,7 +92,9 @@ impl State {
                 let access = Access { warp, pc, lanes, memory };
                 self.access(fragments, step, &access);
             }
-            (What::Exchange { sources }, Some(step)) => self.exchange(fragments, step, (warp, lanes), sources),
+            (What::Exchange { sources }, Some(step)) => {
+                self.exchange(fragments, step, (warp, lanes), sources)
+            }
             (What::Multiply { whole: true, values }, Some(step)) => {
                 if let Action::Multiply(shape) = step.action {
                     let product = Product { context, fragments, step, shape, warp, pc };
@@ -422,8 +424,14 @@ impl State {
         let (b, c) = rest.split_at(shape.b.min(rest.len()));
         let judged_a = warp.judge(fragments, lines, shape, Operand::A, a);
         let judged_b = warp.judge(fragments, lines, shape, Operand::B, b);
-        let seen =
-            report::Seen { context, sources: &fragments.sources, block: *block, warp: product.warp, pc, shape };
+        let seen = report::Seen {
+            context,
+            sources: &fragments.sources,
+            block: *block,
+            warp: product.warp,
+            pc,
+            shape,
+        };
         for (operand, judged, other, from) in
             [(Operand::A, &judged_a, &judged_b, a), (Operand::B, &judged_b, &judged_a, b)]
         {
@@ -609,7 +617,12 @@ impl Warp {
 }
 
 /// The row (or column, of B) and the first k of what a lane holds in a register.
-pub(in crate::check) fn place(shape: Shape, operand: Operand, register: usize, lane: usize) -> (usize, usize) {
+pub(in crate::check) fn place(
+    shape: Shape,
+    operand: Operand,
+    register: usize,
+    lane: usize,
+) -> (usize, usize) {
     match operand {
         Operand::A => place_a_of(shape.per, shape.m, shape.k, register, lane),
         Operand::B => {
