@@ -1,9 +1,10 @@
 //! The observer interface for checks and counters. Execution does not depend on any of them, and a run without an observer
 //! has no overhead.
 
-use crate::machine::{Access, AccessKind, Place, Registers, Row, Width};
+use crate::machine::{Access, AccessKind, LANES, Place, Registers, Row, Width};
 use crate::memory::Space;
 use crate::program::{Bundle, Program};
+use crate::simd::Half;
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
@@ -376,6 +377,8 @@ pub struct SharedAccess<'a> {
     pub kind: AccessKind,
     /// The address of each lane.
     pub offsets: &'a Row<u32>,
+    /// How the addresses of each half of the warp lie; mixed if some lanes are inactive.
+    pub halves: [Half; 2],
     /// Bytes per lane.
     pub bytes: u32,
     /// The lanes.
@@ -385,7 +388,7 @@ pub struct SharedAccess<'a> {
 impl SharedAccess<'_> {
     /// Calls `f` with the access as any other.
     pub fn widened(&self, f: impl FnOnce(&Access<'_>)) {
-        let SharedAccess { block, warp, pc, kind, offsets, bytes, lanes } = *self;
+        let SharedAccess { block, warp, pc, kind, offsets, bytes, lanes, .. } = *self;
         let addresses = &offsets.widened();
         let space = Space::Shared;
         let (unchanged, words, deferred, used) = (0, &[][..], false, u32::MAX);
@@ -403,6 +406,61 @@ impl SharedAccess<'_> {
             deferred,
             used,
         });
+    }
+}
+
+/// All lanes of a warp load a word of global memory: in each half of the warp consecutive words, or one word. By far the most frequent
+/// load from there.
+#[derive(Clone, Copy, Debug)]
+pub struct GlobalWords {
+    /// The block's linear index.
+    pub block: u32,
+    /// The warp's number in the block.
+    pub warp: u32,
+    /// The instruction.
+    pub pc: u32,
+    /// The address of the first lane of each half.
+    pub starts: [u64; 2],
+    /// How the addresses of each half lie; never mixed.
+    pub halves: [Half; 2],
+}
+
+impl GlobalWords {
+    /// Calls `f` with the load as any other access.
+    pub fn widened(&self, f: impl FnOnce(&Access<'_>)) {
+        let GlobalWords { block, warp, pc, starts, halves } = *self;
+        let mut addresses = Row([0; LANES]);
+        for (half, addresses) in addresses.0.as_chunks_mut::<16>().0.iter_mut().enumerate() {
+            let step = if halves[half % 2] == Half::Run { 4 } else { 0 };
+            for (lane, address) in (0u64..).zip(addresses) {
+                *address = starts[half % 2].wrapping_add(step * lane);
+            }
+        }
+        f(&Access {
+            block,
+            warp,
+            pc,
+            space: Space::Global,
+            kind: AccessKind::Read,
+            addresses: &addresses,
+            bytes: 4,
+            lanes: u32::MAX,
+            unchanged: 0,
+            words: &[],
+            deferred: false,
+            used: u32::MAX,
+        });
+    }
+
+    /// The bytes that each half reads: the first address, and how many.
+    pub fn pieces(&self) -> [(u64, u64); 2] {
+        [0, 1].map(|half| (self.starts[half], if self.halves[half] == Half::Run { 64 } else { 4 }))
+    }
+
+    /// The lowest address, and the one behind the highest byte.
+    pub fn ends(&self) -> (u64, u64) {
+        let [(a, a_bytes), (b, b_bytes)] = self.pieces();
+        (a.min(b), a.saturating_add(a_bytes).max(b.saturating_add(b_bytes)))
     }
 }
 
@@ -426,7 +484,8 @@ impl BundleReads<'_> {
             let Some(place) = self.places.get(load.base) else { continue };
             let offsets = &place.moved(load.offset);
             let (block, warp, kind, bytes) = (self.block, self.warp, AccessKind::Read, 4 * load.words);
-            f(&SharedAccess { block, warp, pc, kind, offsets, bytes, lanes: u32::MAX });
+            let (halves, lanes) = (place.halves, u32::MAX);
+            f(&SharedAccess { block, warp, pc, kind, offsets, halves, bytes, lanes });
         }
     }
 
@@ -477,6 +536,10 @@ pub trait Observer: Any + Send {
     /// A faster variant of [`access`](Self::access), which it calls by default.
     fn shared(&mut self, shared: &SharedAccess<'_>) {
         shared.widened(|access| self.access(access));
+    }
+    /// Another faster variant of [`access`](Self::access), which it calls by default.
+    fn words(&mut self, words: &GlobalWords) {
+        words.widened(|access| self.access(access));
     }
     /// Before a bundle is executed: takes note of all its loads, or returns `false` if it must see its instructions one by one. An observer with
     /// [`Observer::sights`] is asked only while it is calm.

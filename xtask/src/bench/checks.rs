@@ -107,14 +107,13 @@ pub(crate) fn run(json: bool) -> Result<(), String> {
     for subject in SUBJECTS {
         let (mut device, launch, settings) = prepare(subject, &toolchain)?;
         let mut sets: Vec<(String, Settings)> = vec![("all".to_owned(), settings.clone())];
-        let groups = Check::ALL.into_iter().filter(|check| *check != Check::Fences);
-        for check in groups.clone() {
+        for check in Check::GATE {
             sets.push((check.name().to_owned(), Settings { checks: vec![check], ..settings.clone() }));
         }
         let mut best = vec![f64::INFINITY; sets.len() + 1];
         // Bytes with all checks, and without those that track the elements of fragments.
         let mut tags = 0;
-        let plain: Vec<Check> = groups.filter(|check| *check != Check::Provenance).collect();
+        let plain: Vec<Check> = Check::GATE.into_iter().filter(|check| *check != Check::Provenance).collect();
         let plain = Settings { checks: plain, ..settings.clone() };
         for _ in 0..TIMES {
             let start = Instant::now();

@@ -1,5 +1,7 @@
 //! The observer of one block: forwards each event to the checks that are enabled.
 
+mod quiet;
+
 use super::barrier::BarrierUse;
 use super::bulk;
 use super::clock::{Fences, Order, Who};
@@ -26,11 +28,11 @@ use super::tensor_map::Maps;
 use super::touched;
 use crate::isa::Op;
 use crate::isa::op::{Fence, TensorOp};
-use crate::machine::{Access, AccessKind, CLUSTER_BARRIER, Row, at, lanes_of, used_pieces};
+use crate::machine::{Access, CLUSTER_BARRIER, at, lanes_of};
 use crate::memory::Space;
 use crate::observe::{
-    Arrival, AsyncCopy, BulkCopy, BundleReads, Exchange, Issue, MapUse, Mbarrier, Moved, MultiplyAsync,
-    Observer, SharedAccess, Sight, TensorAction, TensorEvent,
+    Arrival, AsyncCopy, BulkCopy, BundleReads, Exchange, GlobalWords, Issue, MapUse, Mbarrier, Moved,
+    MultiplyAsync, Observer, SharedAccess, Sight, TensorAction, TensorEvent,
 };
 use std::sync::{Arc, Mutex};
 
@@ -148,78 +150,6 @@ impl Checker {
         self.taint.is_some()
             || self.log.is_some()
             || self.context.fragments.as_ref().is_some_and(|fragments| fragments.concern(pc))
-    }
-
-    /// The most frequent access: all lanes of a warp read words of one line of shared memory that were written before the last barrier.
-    /// Returns whether it is one and nothing else needs to be checked.
-    fn read_quietly(&mut self, access: &SharedAccess<'_>) -> bool {
-        let SharedAccess { warp, pc, kind, offsets, bytes, lanes, .. } = *access;
-        let follows = self.follows_values(pc);
-        let Checker { context, rank, order, race: Some(race), init, .. } = self else { return false };
-        let site = context.sites.get(pc);
-        if (kind, bytes, lanes) != (AccessKind::Read, 4, u32::MAX)
-            || !context.sites.barriers_only
-            || follows
-            || race.proxy.is_some()
-            || site.ordering.strong.is_some()
-            || site.volatile
-        {
-            return false;
-        }
-        let shape = (context.measure)(offsets);
-        let inside = context.arrays.as_ref().is_none_or(|arrays| arrays.holds(context, pc, &shape));
-        let defined = init.as_ref().is_none_or(|init| init.is_clean(shape.lowest..shape.highest + 4));
-        let rank = at(*rank);
-        inside
-            && defined
-            && race.shared.with(|cluster| {
-                let window = cluster.windows.get_mut(rank);
-                window.is_some_and(|window| window.read_line(order, (warp, pc), offsets, &shape))
-            })
-    }
-
-    /// Takes note of the loads of a bundle if each would be read quietly. Returns whether it did.
-    fn read_bundle(&mut self, reads: &BundleReads<'_>) -> bool {
-        // Provenance does not concern the instructions of a bundle that can be checked as one.
-        let follows = self.taint.is_some() || self.log.is_some();
-        let Checker { context, rank, order, race: Some(race), init, .. } = self else { return false };
-        let mut extents = (0..reads.places.len()).map(|base| reads.extent(base));
-        let rank = at(*rank);
-        !follows
-            && race.proxy.is_none()
-            && context.bundles.admit(reads)
-            && race.shared.with(|cluster| {
-                let Some(window) = cluster.windows.get_mut(rank) else { return false };
-                let defined = match init {
-                    Some(init) => extents.all(|extent| init.turns_out_clean(window, extent)),
-                    None => true,
-                };
-                defined && window.read_bundle(order, reads)
-            })
-    }
-
-    /// Another frequent access: all lanes of a warp load from one input. Returns whether it is one and nothing needs to be checked.
-    #[inline]
-    fn reads_input(&mut self, access: &Access<'_>) -> bool {
-        let Access { pc, space, kind, addresses, bytes, lanes, deferred, used, .. } = *access;
-        if (space, kind, lanes, used) != (Space::Global, AccessKind::Read, u32::MAX, u32::MAX) || deferred {
-            return false;
-        }
-        if self.follows_values(pc)
-            || self.touched.is_some()
-            || self.phases.is_some()
-            || !matches!(self.context.program.op(pc), Op::Load(_))
-            || self.context.sites.get(pc).ordering.strong.is_some()
-        {
-            return false;
-        }
-        let (lowest, highest) = (self.context.extent)(addresses);
-        let end = highest.saturating_add(u64::from(bytes));
-        self.context.in_one_input(lowest, highest)
-            && self
-                .outputs
-                .as_mut()
-                .is_none_or(|outputs| outputs.with(|stores| stores.concerns(lowest, end)) == Some(false))
     }
 
     /// Whether another lane of the warp makes the same store with the same execution of the instruction: both store the same
@@ -403,10 +333,10 @@ impl Observer for Checker {
             provenance.access(&self.context, &mut self.raw_findings, access);
         }
         if let (Some(touched), Space::Global) = (&mut self.touched, access.space) {
-            by_use(access, |access| touched.access(&self.context.sites, access, access.lanes));
+            access.by_use(|access| touched.access(&self.context.sites, access, access.lanes));
         }
         if let (Some(phases), Space::Global) = (&mut self.phases, access.space) {
-            by_use(access, |access| phases.access(&self.context.sites, &self.order, access));
+            access.by_use(|access| phases.access(&self.context.sites, &self.order, access));
         }
         let Checker { context, rank, order, fences, raw_findings, race, init, outputs, taint, .. } = self;
         let rank = at(*rank);
@@ -416,7 +346,7 @@ impl Observer for Checker {
             taint.access(context, facts, entrances, raw_findings, access);
         }
         if let (Some(arrays), Space::Shared) = (&context.arrays, access.space) {
-            by_use(access, |access| arrays.access(context, raw_findings, access));
+            access.by_use(|access| arrays.access(context, raw_findings, access));
         }
         if let (Some(init), Some(facts)) = (init, &context.facts) {
             match race {
@@ -439,7 +369,7 @@ impl Observer for Checker {
             if let (Some(proxy), Space::Shared) = (proxy, access.space) {
                 proxy.access(access);
             }
-            by_use(access, |access| match access.space {
+            access.by_use(|access| match access.space {
                 Space::Shared => shared.with(|cluster| {
                     if let Some(window) = cluster.windows.get_mut(rank) {
                         window.access(context, order, fences, findings, copies, access);
@@ -454,6 +384,13 @@ impl Observer for Checker {
     fn shared(&mut self, access: &SharedAccess<'_>) {
         if !self.read_quietly(access) {
             access.widened(|access| self.access(access));
+        }
+    }
+
+    fn words(&mut self, words: &GlobalWords) {
+        let (lowest, end) = words.ends();
+        if !(self.may_read_input(words.pc) && self.is_in_input(lowest, end.saturating_sub(4), end)) {
+            words.widened(|access| self.access(access));
         }
     }
 
@@ -474,7 +411,7 @@ impl Observer for Checker {
             let findings = raw_findings.races();
             cluster.visit(context, order, findings, rank, access);
             let Some(window) = cluster.windows.get_mut(at(rank)) else { return };
-            by_use(access, |access| window.access(context, order, fences, findings, copies, access));
+            access.by_use(|access| window.access(context, order, fences, findings, copies, access));
         });
     }
 
@@ -792,16 +729,5 @@ impl Observer for Checker {
         if let Some(race) = &mut self.race {
             race.global.exit(warp, lanes);
         }
-    }
-}
-
-/// Calls `each` with the access, or with each used piece of an access that reads more than it uses.
-fn by_use(access: &Access<'_>, mut each: impl FnMut(&Access<'_>)) {
-    if access.used == u32::MAX {
-        return each(access);
-    }
-    for (offset, bytes) in used_pieces(access.used, access.bytes) {
-        let addresses = Row(access.addresses.0.map(|address| address.saturating_add(u64::from(offset))));
-        each(&Access { addresses: &addresses, bytes, used: u32::MAX, ..*access });
     }
 }

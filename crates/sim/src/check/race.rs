@@ -233,9 +233,19 @@ impl SharedRace {
         let floor = touch.order.floor();
         for word in first..first + at(bytes / 4) {
             let Some(cell) = self.cells.get_mut(word) else { break };
-            if !shared && kind == AccessKind::Read && cell.quiet(floor) && cell.unread(floor) {
-                cell.set_read(touch.stamp);
-                continue;
+            // All threads are ordered after everything that is known of the word.
+            if !shared && cell.quiet(floor) && cell.unread(floor) {
+                match kind {
+                    AccessKind::Read => {
+                        cell.set_read(touch.stamp);
+                        continue;
+                    }
+                    AccessKind::Write => {
+                        cell.set_write(touch.stamp, pending);
+                        continue;
+                    }
+                    AccessKind::Atomic => {}
+                }
             }
             match cell.parts() {
                 None => {

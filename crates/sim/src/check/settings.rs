@@ -50,6 +50,18 @@ impl Check {
         Check::Provenance,
     ];
 
+    /// The groups that the gate enables: all except [`Check::Fences`].
+    pub const GATE: [Check; 8] = [
+        Check::Race,
+        Check::Init,
+        Check::Array,
+        Check::Lanes,
+        Check::Barrier,
+        Check::Output,
+        Check::Provenance,
+        Check::Machine,
+    ];
+
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {

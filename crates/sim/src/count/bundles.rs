@@ -2,9 +2,10 @@
 //! of a bundle are those of an earlier one whose registers had the same shapes.
 
 use super::counters::Traffic;
-use super::memo::Same;
-use crate::machine::{LANES, Row};
+use super::memo::{Regular, Same};
+use crate::machine::{LANES, Place, Row};
 use crate::observe::BundleReads;
+use crate::program::BASES;
 
 /// Shapes that are kept for a bundle. Loads with further ones are counted one by one.
 const WAYS: usize = 4;
@@ -19,9 +20,11 @@ pub(super) struct Known(Vec<Way>);
 
 #[derive(Debug)]
 struct Way {
-    /// By register: the distances from the first lane.
-    distances: Vec<Row<u32>>,
+    /// By register: how the addresses lie.
+    regular: [Option<Regular>; BASES],
     hits: u64,
+    /// By register: the distances from the first lane, which matter if the addresses are not regular.
+    distances: Vec<Row<u32>>,
     /// The cost of each load.
     costs: Vec<(u32, Traffic)>,
 }
@@ -48,8 +51,12 @@ impl Known {
     #[inline]
     pub(super) fn again(&mut self, same: Same<u32>, reads: &BundleReads<'_>) -> bool {
         let alike = |way: &&mut Way| {
-            let rows = reads.places.iter().map(|place| &place.offsets);
-            rows.zip(&way.distances).all(|(row, distances)| same(row, row.0[0], distances, None))
+            reads.places.iter().zip(&way.regular).enumerate().all(|(base, (place, regular))| {
+                let row = &place.offsets;
+                lies(place) == *regular
+                    && (regular.is_some()
+                        || way.distances.get(base).is_some_and(|known| same(row, row.0[0], known, None)))
+            })
         };
         let way = self.0.iter_mut().find(alike);
         way.map(|way| way.hits += 1).is_some()
@@ -70,6 +77,14 @@ impl Known {
             distances
         };
         let distances = reads.places.iter().map(|place| distances(&place.offsets)).collect();
-        self.0.push(Way { distances, hits: 0, costs });
+        let mut regular = [None; BASES];
+        regular.iter_mut().zip(reads.places).for_each(|(regular, place)| *regular = lies(place));
+        self.0.push(Way { regular, hits: 0, distances, costs });
     }
+}
+
+/// How the addresses in a register lie.
+#[inline]
+fn lies(place: &Place) -> Option<Regular> {
+    Regular::of([place.offsets.0[0], place.offsets.0[16]].map(u64::from), place.halves)
 }

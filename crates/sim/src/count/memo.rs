@@ -6,7 +6,7 @@ use super::counters::Traffic;
 use super::heat::BlockHeat;
 use super::reuse::{Touch, Touched};
 use crate::machine::{AccessKind, LANES, Row, at};
-use crate::simd::{Level, Simd, at_level};
+use crate::simd::{Half, Level, Simd, at_level};
 
 /// Request shapes cached per instruction: a swizzle in a loop uses a few.
 const WAYS: usize = 4;
@@ -94,6 +94,64 @@ macro_rules! address {
 
 address!(u32, same_narrow);
 address!(u64, same_wide);
+
+/// How the addresses of all lanes of a warp lie, if those of each half are regular.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Regular {
+    /// The distance between the halves.
+    distance: u64,
+    halves: [Half; 2],
+}
+
+impl Regular {
+    #[inline]
+    pub(super) fn of([first, second]: [u64; 2], halves: [Half; 2]) -> Option<Regular> {
+        let regular = !halves.contains(&Half::Mixed);
+        regular.then_some(Regular { distance: second.wrapping_sub(first), halves })
+    }
+}
+
+/// A regular request, how often it occurred since its costs were added up, and those costs. To compare with it takes one line of the
+/// host's cache; any other request is compared lane by lane.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(super) struct Latest {
+    like: Option<(Key, Regular)>,
+    pub hits: u64,
+    /// Sectors that were accessed for the first time.
+    pub first_sectors: u64,
+    pub touch: Touch,
+    cost: Traffic,
+}
+
+impl Default for Latest {
+    fn default() -> Latest {
+        Latest { like: None, hits: 0, first_sectors: 0, touch: Touch::Load, cost: Traffic::default() }
+    }
+}
+
+impl Latest {
+    /// Whether a request is like it.
+    #[inline]
+    pub(super) fn is_like(&self, key: Key, regular: Regular) -> bool {
+        self.like == Some((key, regular))
+    }
+
+    /// Replaces it by a request that is counted already. Returns the costs of the one before.
+    pub(super) fn replace(&mut self, like: (Key, Regular), cost: Traffic, touch: Touch) -> Traffic {
+        let before = self.settle();
+        *self = Latest { like: Some(like), hits: 0, first_sectors: 0, touch, cost };
+        before
+    }
+
+    /// Returns the costs that are not added up yet. It stays, for another block.
+    pub(super) fn settle(&mut self) -> Traffic {
+        let (hits, first_sectors) = (std::mem::take(&mut self.hits), std::mem::take(&mut self.first_sectors));
+        let mut costs = self.cost.times(hits);
+        costs.first_sectors = costs.first_sectors.saturating_add(first_sectors);
+        costs
+    }
+}
 
 /// Positions relative to the first lane of a request, each with its value.
 type Parts = Vec<(u64, u32)>;
@@ -189,16 +247,14 @@ impl<T: Address> Memos<T> {
         std::mem::replace(&mut self.ways[self.recent], memo).settled()
     }
 
-    /// Returns the costs that are not added up yet. The shapes stay, for another block.
-    pub(super) fn settle(&mut self) -> Traffic {
-        let mut sum = Traffic::default();
+    /// Adds the costs that are not added up yet. The shapes stay, for another block.
+    pub(super) fn settle(&mut self, sum: &mut Traffic) {
         for memo in self.ways.iter_mut().filter(|memo| memo.hits != 0) {
             sum.add(&memo.settled());
             memo.hits = 0;
             // No address: the next block has not touched anything.
             memo.rest.last = T::ALL;
         }
-        sum
     }
 
     /// The cost of a request of the shape used last.

@@ -281,8 +281,8 @@ fn fill(instructions: &mut [Instruction], sites: &Sites, sums: &Record) {
         let [taken, not_taken, divergent] = record::branch(site.flow, issued.executions, guard, parted);
         instruction.issued = issued;
         instruction.branches = Branches { taken, not_taken, divergent };
-        instruction.barriers = sums.barriers.get(&pc).copied().unwrap_or_default();
-        instruction.mbarriers = sums.mbarriers.get(&pc).copied().unwrap_or_default();
+        instruction.barriers = sums.barriers.get(pc).copied().unwrap_or_default();
+        instruction.mbarriers = sums.mbarriers.get(pc).copied().unwrap_or_default();
         instruction.memory.clear();
         instruction.worst.clear();
     }

@@ -35,14 +35,49 @@ pub(crate) struct Requested {
     pub worst: Option<Box<Sample>>,
 }
 
+/// Counts of some instructions. Most often those of the latest one are needed again.
+pub(crate) struct Few<T> {
+    counts: Vec<(u32, T)>,
+    index: BTreeMap<u32, usize>,
+    latest: usize,
+}
+
+impl<T> Default for Few<T> {
+    fn default() -> Few<T> {
+        Few { counts: Vec::new(), index: BTreeMap::new(), latest: 0 }
+    }
+}
+
+impl<T: Default> Few<T> {
+    #[inline]
+    pub(crate) fn entry(&mut self, pc: u32) -> &mut T {
+        if self.counts.get(self.latest).is_none_or(|(known, _)| *known != pc) {
+            self.latest = *self.index.entry(pc).or_insert(self.counts.len());
+            if self.latest == self.counts.len() {
+                self.counts.push((pc, T::default()));
+            }
+        }
+        &mut self.counts[self.latest].1
+    }
+
+    pub(crate) fn get(&self, pc: u32) -> Option<&T> {
+        self.index.get(&pc).and_then(|place| self.counts.get(*place)).map(|(_, counts)| counts)
+    }
+
+    fn clear(&mut self) {
+        self.counts.clear();
+        self.index.clear();
+    }
+}
+
 /// The counts of one block, or of all blocks so far.
 pub(crate) struct Record {
     /// The number of instructions plus one.
     pub edges: Vec<Edge>,
     pub guards: Vec<GuardCount>,
     pub requests: Vec<Requested>,
-    pub barriers: BTreeMap<u32, Barriers>,
-    pub mbarriers: BTreeMap<u32, Mbarriers>,
+    pub barriers: Few<Barriers>,
+    pub mbarriers: Few<Mbarriers>,
     /// Branches through a table whose lanes diverged.
     pub tables: BTreeMap<u32, u64>,
     pub touched: Touched,
@@ -57,8 +92,8 @@ impl Record {
             edges: vec![Edge::default(); instructions + 1],
             guards: vec![GuardCount::default(); guards],
             requests: Vec::new(),
-            barriers: BTreeMap::new(),
-            mbarriers: BTreeMap::new(),
+            barriers: Few::default(),
+            mbarriers: Few::default(),
             tables: BTreeMap::new(),
             touched: Touched::new(memory),
             places: BTreeMap::new(),
@@ -79,25 +114,35 @@ impl Record {
             mine.passed += weight * theirs.passed;
             mine.mixed += weight * theirs.mixed;
         }
-        for theirs in &block.requests {
+        for (number, theirs) in block.requests.iter().enumerate() {
             let &Requested { pc, space, .. } = theirs;
-            let place = *self.places.entry((pc, space)).or_insert_with(|| {
-                self.requests.push(Requested { pc, space, traffic: Traffic::default(), worst: None });
-                self.requests.len() - 1
-            });
+            // Most blocks make the same requests in the same order.
+            let same = self.requests.get(number).is_some_and(|mine| (mine.pc, mine.space) == (pc, space));
+            let place = if same {
+                number
+            } else {
+                *self.places.entry((pc, space)).or_insert_with(|| {
+                    self.requests.push(Requested { pc, space, traffic: Traffic::default(), worst: None });
+                    self.requests.len() - 1
+                })
+            };
             let Some(mine) = self.requests.get_mut(place) else { continue };
-            mine.traffic.add(&theirs.traffic.times(weight));
+            if weight == 1 {
+                mine.traffic.add(&theirs.traffic);
+            } else {
+                mine.traffic.add(&theirs.traffic.times(weight));
+            }
             if let Some(sample) = &theirs.worst
                 && Sample::is_worse(sample.taken, sample.ideal, mine.worst.as_deref())
             {
                 mine.worst = Some(sample.clone());
             }
         }
-        for (pc, theirs) in &block.barriers {
-            self.barriers.entry(*pc).or_default().add(&theirs.times(weight));
+        for (pc, theirs) in &block.barriers.counts {
+            self.barriers.entry(*pc).add(&theirs.times(weight));
         }
-        for (pc, theirs) in &block.mbarriers {
-            self.mbarriers.entry(*pc).or_default().add(&theirs.times(weight));
+        for (pc, theirs) in &block.mbarriers.counts {
+            self.mbarriers.entry(*pc).add(&theirs.times(weight));
         }
         for (pc, count) in &block.tables {
             *self.tables.entry(*pc).or_default() += weight * count;

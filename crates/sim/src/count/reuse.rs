@@ -4,7 +4,7 @@
 //! takes about 1/80 of the memory that a kernel touches. At the memory limit, no further page is tracked and a flag is set.
 
 use super::pattern::{LINE, SECTOR};
-use crate::machine::at;
+use crate::machine::{AccessKind, at};
 use std::collections::{BTreeMap, HashMap};
 
 /// Lines of a page.
@@ -27,11 +27,29 @@ pub(crate) enum Touch {
     Both,
 }
 
+impl Touch {
+    /// Of a request; loads may be past L1.
+    pub(crate) fn of(kind: AccessKind, uncached: bool) -> Touch {
+        match kind {
+            AccessKind::Read if uncached => Touch::Uncached,
+            AccessKind::Read => Touch::Load,
+            AccessKind::Write => Touch::Store,
+            AccessKind::Atomic => Touch::Both,
+        }
+    }
+}
+
 struct Page {
     number: u64,
-    loaded: [u64; PAGE_WORDS],
-    cached: [u64; PAGE_WORDS],
-    stored: [u64; PAGE_WORDS],
+    marks: [Marks; PAGE_WORDS],
+}
+
+/// The sectors of 16 lines, one bit each.
+#[derive(Clone, Copy, Default)]
+struct Marks {
+    loaded: u64,
+    cached: u64,
+    stored: u64,
 }
 
 /// The sectors that were accessed.
@@ -47,6 +65,14 @@ pub(crate) struct Touched {
     pub either: u64,
     /// Whether some accesses were not tracked.
     pub incomplete: bool,
+}
+
+/// How many of the four sectors of a line are in a set; `shift` is the place of the line. Processors without an instruction that counts
+/// bits are what the crate is compiled for.
+#[inline]
+fn count(sectors: u64, shift: u64) -> u64 {
+    const COUNTS: u64 = 0x4332_3221_3221_2110;
+    COUNTS >> (4 * (sectors >> shift & 0xf)) & 0xf
 }
 
 impl Touched {
@@ -75,12 +101,7 @@ impl Touched {
             Some(place) => *place,
             None if self.pages.len() < self.limit => {
                 let place = u32::try_from(self.pages.len()).ok()?;
-                self.pages.push(Page {
-                    number,
-                    loaded: [0; PAGE_WORDS],
-                    cached: [0; PAGE_WORDS],
-                    stored: [0; PAGE_WORDS],
-                });
+                self.pages.push(Page { number, marks: [Marks::default(); PAGE_WORDS] });
                 self.index.insert(number, place);
                 place
             }
@@ -100,28 +121,46 @@ impl Touched {
         let bit = line % PAGE_LINES * 4;
         let word = usize::try_from(bit / 64).unwrap_or(0) % PAGE_WORDS;
         let bits = u64::from(sectors & 0xf) << (bit % 64);
-        let either = bits & !(page.loaded[word] | page.stored[word]);
+        let marks = &mut page.marks[word];
+        let new = |known: u64| count(bits & !known, bit % 64);
+        let either = new(marks.loaded | marks.stored);
         let (mut loaded, mut cached, mut stored) = (0, 0, 0);
         if touch == Touch::Load {
-            cached = u64::from((bits & !page.cached[word]).count_ones());
-            page.cached[word] |= bits;
+            cached = new(marks.cached);
+            marks.cached |= bits;
         }
         if touch != Touch::Store {
-            loaded = u64::from((bits & !page.loaded[word]).count_ones());
-            page.loaded[word] |= bits;
+            loaded = new(marks.loaded);
+            marks.loaded |= bits;
         }
         if matches!(touch, Touch::Store | Touch::Both) {
-            stored = u64::from((bits & !page.stored[word]).count_ones());
-            page.stored[word] |= bits;
+            stored = new(marks.stored);
+            marks.stored |= bits;
         }
         self.loaded += loaded;
         self.cached += cached;
         self.stored += stored;
-        self.either += u64::from(either.count_ones());
+        self.either += either;
         match touch {
             Touch::Load => cached,
             Touch::Store => stored,
             Touch::Uncached | Touch::Both => loaded,
+        }
+    }
+
+    /// As [`touch`](Self::touch), for contiguous bytes: the first address, and how many.
+    #[inline]
+    pub(crate) fn touch_bytes(&mut self, (first, bytes): (u64, u64), touch: Touch) -> u64 {
+        let (mut first, last) = (first, first.saturating_add(bytes.max(1) - 1));
+        let mut new = 0;
+        loop {
+            let end = last.min(first | (LINE - 1));
+            let (from, to) = (first % LINE / SECTOR, end % LINE / SECTOR);
+            new += self.touch(first / LINE, (0xf << from) & (0xf >> (3 - to)), touch);
+            if end == last {
+                return new;
+            }
+            first = end + 1;
         }
     }
 
@@ -131,14 +170,16 @@ impl Touched {
         for theirs in &other.pages {
             let Some(mine) = self.page(theirs.number) else { continue };
             let (mut loaded, mut stored, mut either) = (0, 0, 0);
-            for word in 0..PAGE_WORDS {
-                let both = (theirs.loaded[word], theirs.stored[word]);
-                either +=
-                    u64::from(((both.0 | both.1) & !(mine.loaded[word] | mine.stored[word])).count_ones());
-                loaded += u64::from((both.0 & !mine.loaded[word]).count_ones());
-                stored += u64::from((both.1 & !mine.stored[word]).count_ones());
-                mine.loaded[word] |= both.0;
-                mine.stored[word] |= both.1;
+            for (mine, theirs) in mine.marks.iter_mut().zip(&theirs.marks) {
+                let all = theirs.loaded | theirs.stored;
+                if all == 0 {
+                    continue;
+                }
+                either += u64::from((all & !(mine.loaded | mine.stored)).count_ones());
+                loaded += u64::from((theirs.loaded & !mine.loaded).count_ones());
+                stored += u64::from((theirs.stored & !mine.stored).count_ones());
+                mine.loaded |= theirs.loaded;
+                mine.stored |= theirs.stored;
             }
             self.loaded += loaded;
             self.stored += stored;
@@ -151,7 +192,7 @@ impl Touched {
     pub(crate) fn by_buffer(&self, buffers: &[(u64, u64)]) -> BTreeMap<usize, [u64; 3]> {
         let mut found: BTreeMap<usize, [u64; 3]> = BTreeMap::new();
         for page in &self.pages {
-            for (word, (loaded, stored)) in (0u64..).zip(page.loaded.iter().zip(&page.stored)) {
+            for (word, Marks { loaded, stored, .. }) in (0u64..).zip(&page.marks) {
                 let start = page.number * PAGE_LINES * LINE + word * 64 * SECTOR;
                 let mut left = loaded | stored;
                 while left != 0 {
@@ -207,6 +248,25 @@ mod tests {
         assert_eq!((touched.touch(9, 0b0111, Touch::Load), touched.cached, touched.loaded), (3, 6, 8));
         touched.clear();
         assert_eq!(touched.touch(5, 0b0011, Touch::Load), 2);
+    }
+
+    #[test]
+    fn contiguous_bytes_touch_their_sectors() {
+        for first in [0, 4, 31, 96, 100, 127, 5 * LINE - 4] {
+            for bytes in [1, 4, 32, 64, 129, 3 * LINE] {
+                let (mut together, mut apart) = (Touched::new(1 << 20), Touched::new(1 << 20));
+                let mut sum = 0;
+                for byte in first..first + bytes {
+                    sum += apart.touch(byte / LINE, 1 << (byte % LINE / SECTOR), Touch::Load);
+                }
+                assert_eq!(
+                    together.touch_bytes((first, bytes), Touch::Load),
+                    sum,
+                    "{bytes} bytes from {first}"
+                );
+                assert_eq!(together.touch_bytes((first, bytes), Touch::Load), 0);
+            }
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use super::bundles::Bundles;
 use super::counters::{MemoryOp, Sample, Traffic};
 use super::heat::BlockHeat;
-use super::memo::{self, Address, Key, Memos, Same};
+use super::memo::{self, Address, Key, Latest, Memos, Regular, Same};
 use super::pattern::{self, LINE, Lines, SECTOR, Wavefronts};
 use super::record::{Record, Requested};
 use super::reuse::Touch;
@@ -12,16 +12,20 @@ use super::site::{Site, Sites};
 use crate::machine::{Access, AccessKind, Row, at};
 use crate::memory::Space;
 use crate::observe::{
-    Arrival, BulkCopy, BundleReads, Detail, Guarded, Mbarrier, MbarrierAction, Observer, SharedAccess,
-    Stretch,
+    Arrival, BulkCopy, BundleReads, Detail, GlobalWords, Guarded, Mbarrier, MbarrierAction, Observer,
+    SharedAccess, Stretch,
 };
-use crate::simd::Level;
+use crate::simd::{Half, Level};
 use std::sync::{Arc, Mutex};
 
-/// The requests of one instruction to one space.
+/// The requests of one instruction to one space. What each request needs comes first: it should stay in the host's cache.
+#[repr(C)]
 pub(crate) struct Requests {
     pub pc: u32,
     pub space: Space,
+    /// The instruction's requests to another space.
+    next: u32,
+    latest: [Latest; 2],
     /// Costs that are already added up.
     pub traffic: Traffic,
     /// Costs that are not yet added up: requests to shared memory with 32-bit addresses, and all others.
@@ -29,11 +33,22 @@ pub(crate) struct Requests {
     wide: Memos<u64>,
     /// The least efficient request.
     pub worst: Option<Box<Sample>>,
-    /// The instruction's requests to another space.
-    next: u32,
 }
 
 impl Requests {
+    /// The latest regular request, if one from this address is like it.
+    #[inline]
+    fn again(&mut self, key: Key, regular: Regular, first: u64) -> Option<&mut Latest> {
+        Some(&mut self.latest[slot(first)]).filter(|latest| latest.is_like(key, regular))
+    }
+
+    /// A regular request from this address is counted.
+    fn keep_latest(&mut self, like: (Key, Regular), first: u64, cost: Option<Traffic>, touch: Touch) {
+        if let Some(cost) = cost {
+            self.traffic.add(&self.latest[slot(first)].replace(like, cost, touch));
+        }
+    }
+
     /// Keeps a request if no earlier one wasted more.
     fn keep(&mut self, addresses: &Row<u64>, bytes: u32, lanes: u32, taken: u64, ideal: u64) {
         if !Sample::is_worse(taken, ideal, self.worst.as_deref()) {
@@ -47,6 +62,12 @@ impl Requests {
             .collect();
         self.worst = Some(Box::new(Sample { space: self.space, bytes, lanes, taken, ideal }));
     }
+}
+
+/// Which of the two latest requests may be like one from this address: the address of a loop's load often moves by half a line.
+#[inline]
+fn slot(first: u64) -> usize {
+    usize::from(first & (LINE / 2) != 0)
 }
 
 /// The most shapes that are kept for the next block, about 2 MiB.
@@ -110,11 +131,12 @@ impl Shapes {
         self.requests.push(Requests {
             pc,
             space,
+            next,
+            latest: Default::default(),
             traffic: Traffic::default(),
             narrow,
             wide,
             worst: None,
-            next,
         });
         self.requests.len() - 1
     }
@@ -131,10 +153,13 @@ impl Shapes {
         let mut shapes = 0;
         for requests in &mut self.requests {
             shapes += requests.narrow.len() + requests.wide.len();
-            requests.traffic.add(&requests.narrow.settle());
-            requests.traffic.add(&requests.wide.settle());
+            for latest in requests.latest.iter_mut().filter(|latest| latest.hits > 0) {
+                requests.traffic.add(&latest.settle());
+            }
+            requests.narrow.settle(&mut requests.traffic);
+            requests.wide.settle(&mut requests.traffic);
             let (traffic, worst) = (std::mem::take(&mut requests.traffic), requests.worst.take());
-            if traffic != Traffic::default() {
+            if traffic.requests > 0 || traffic != Traffic::default() {
                 record.requests.push(Requested { pc: requests.pc, space: requests.space, traffic, worst });
             }
         }
@@ -158,7 +183,8 @@ pub(crate) struct Tally {
     /// Atomic operations by word.
     pub heat: BlockHeat,
     lines: Lines,
-    phases: [Phase; BARRIERS],
+    /// By number of the barrier.
+    phases: Vec<Phase>,
     /// Each warp's instruction count at its last barrier.
     clocks: [u64; 32],
     /// The last copy of a multicast, whose blocks are reported in ascending order.
@@ -182,7 +208,7 @@ impl Tally {
             record,
             heat,
             lines: Lines::default(),
-            phases: [Phase::default(); BARRIERS],
+            phases: Vec::new(),
             clocks: [0; 32],
             multicast: None,
         }
@@ -215,6 +241,38 @@ impl Tally {
                 traffic.first_sectors += touched.touch(line, sectors, touch);
             }
         }
+    }
+
+    /// Counts an access to shared memory. Returns its cost.
+    fn count_shared(&mut self, access: &SharedAccess<'_>) -> Option<Traffic> {
+        let SharedAccess { pc, kind, offsets, bytes, lanes, .. } = *access;
+        if lanes == 0 {
+            return None;
+        }
+        let first = memo::first(offsets, lanes);
+        let key = Key::new(lanes, bytes, kind, first % 4);
+        let requests = self.shapes.requests(pc, Space::Shared)?;
+        if requests.narrow.again(self.narrow, key, first, offsets) {
+            return requests.narrow.latest();
+        }
+        let addresses = Row(offsets.0.map(u64::from));
+        let mut cost = asked(bytes, lanes);
+        let site = self.sites.get(pc);
+        let matrix = matches!(site.op, MemoryOp::LoadMatrix | MemoryOp::StoreMatrix);
+        let wavefronts = if kind != AccessKind::Atomic {
+            pattern::shared(&mut self.lines, &addresses, bytes, lanes, matrix)
+        } else if merges(site, &addresses, lanes) {
+            Wavefronts { actual: 1, ideal: 1 }
+        } else {
+            pattern::shared_atomic(&addresses, bytes, lanes)
+        };
+        cost.wavefronts = wavefronts.actual;
+        cost.ideal_wavefronts = wavefronts.ideal;
+        contend(&mut cost, kind, site, &addresses, lanes);
+        requests.keep(&addresses, bytes, lanes, wavefronts.actual, wavefronts.ideal);
+        let forgotten = requests.narrow.put(key, first, offsets, cost, (Vec::new(), Vec::new()));
+        requests.traffic.add(&forgotten);
+        Some(cost)
     }
 
     /// Whether it is a further copy of the multicast before it.
@@ -279,33 +337,45 @@ impl Observer for Tally {
     }
 
     fn shared(&mut self, access: &SharedAccess<'_>) {
-        let SharedAccess { pc, kind, offsets, bytes, lanes, .. } = *access;
-        if lanes == 0 {
+        let SharedAccess { pc, kind, offsets, halves, bytes, lanes, .. } = *access;
+        let Some(regular) = Regular::of([offsets.0[0], offsets.0[16]].map(u64::from), halves) else {
+            self.count_shared(access);
             return;
-        }
-        let first = memo::first(offsets, lanes);
-        let key = Key::new(lanes, bytes, kind, first % 4);
-        let Some(requests) = self.shapes.requests(pc, Space::Shared) else { return };
-        if requests.narrow.again(self.narrow, key, first, offsets) {
-            return;
-        }
-        let addresses = Row(offsets.0.map(u64::from));
-        let mut cost = asked(bytes, lanes);
-        let site = self.sites.get(pc);
-        let matrix = matches!(site.op, MemoryOp::LoadMatrix | MemoryOp::StoreMatrix);
-        let wavefronts = if kind != AccessKind::Atomic {
-            pattern::shared(&mut self.lines, &addresses, bytes, lanes, matrix)
-        } else if merges(site, &addresses, lanes) {
-            Wavefronts { actual: 1, ideal: 1 }
-        } else {
-            pattern::shared_atomic(&addresses, bytes, lanes)
         };
-        cost.wavefronts = wavefronts.actual;
-        cost.ideal_wavefronts = wavefronts.ideal;
-        contend(&mut cost, kind, site, &addresses, lanes);
-        requests.keep(&addresses, bytes, lanes, wavefronts.actual, wavefronts.ideal);
-        let forgotten = requests.narrow.put(key, first, offsets, cost, (Vec::new(), Vec::new()));
-        requests.traffic.add(&forgotten);
+        let first = offsets.0[0];
+        let (key, first) = (Key::new(lanes, bytes, kind, first % 4), u64::from(first));
+        let Some(requests) = self.shapes.requests(pc, Space::Shared) else { return };
+        if let Some(latest) = requests.again(key, regular, first) {
+            latest.hits += 1;
+            return;
+        }
+        let cost = self.count_shared(access);
+        if let Some(requests) = self.shapes.requests(pc, Space::Shared) {
+            requests.keep_latest((key, regular), first, cost, Touch::of(kind, false));
+        }
+    }
+
+    fn words(&mut self, words: &GlobalWords) {
+        let first = words.starts[0];
+        let key = Key::new(u32::MAX, 4, AccessKind::Read, u32::try_from(first % LINE).unwrap_or(0));
+        let Some(regular) = Regular::of(words.starts, words.halves) else {
+            return words.widened(|access| self.access(access));
+        };
+        let touched = &mut self.record.touched;
+        if let Some(requests) = self.shapes.requests(words.pc, Space::Global)
+            && let Some(latest) = requests.again(key, regular, first)
+        {
+            latest.hits += 1;
+            latest.first_sectors +=
+                words.pieces().into_iter().map(|piece| touched.touch_bytes(piece, latest.touch)).sum::<u64>();
+            return;
+        }
+        words.widened(|access| self.access(access));
+        let touch = Touch::of(AccessKind::Read, self.sites.get(words.pc).uncached);
+        if let Some(requests) = self.shapes.requests(words.pc, Space::Global) {
+            let cost = requests.wide.latest();
+            requests.keep_latest((key, regular), first, cost, touch);
+        }
     }
 
     fn bundle(&mut self, reads: &BundleReads<'_>) -> bool {
@@ -314,13 +384,9 @@ impl Observer for Tally {
             return true;
         }
         let room = known.has_room();
-        reads.each(|access| self.shared(access));
+        let mut costs = Vec::new();
+        reads.each(|access| costs.extend(self.count_shared(access).map(|cost| (access.pc, cost))));
         if room {
-            let costs = reads.bundle.loads().filter_map(|(pc, _)| {
-                let requests = self.shapes.requests(pc, Space::Shared)?;
-                Some((pc, requests.narrow.latest()?))
-            });
-            let costs = costs.collect();
             self.shapes.bundles.entry(reads.bundle.number).put(reads, costs);
         }
         true
@@ -333,7 +399,8 @@ impl Observer for Tally {
         }
         if space == Space::Shared {
             let offsets = Row(addresses.0.map(|address| u32::try_from(address).unwrap_or(u32::MAX)));
-            self.shared(&SharedAccess { block, warp, pc, kind, offsets: &offsets, bytes, lanes });
+            let (offsets, halves) = (&offsets, [Half::Mixed; 2]);
+            self.shared(&SharedAccess { block, warp, pc, kind, offsets, halves, bytes, lanes });
             return;
         }
         let first = memo::first(addresses, lanes);
@@ -363,12 +430,7 @@ impl Observer for Tally {
                 requests.traffic.add(&forgotten);
             }
             if matches!(space, Space::Global | Space::Generic) {
-                let touch = match kind {
-                    AccessKind::Read if site.uncached => Touch::Uncached,
-                    AccessKind::Read => Touch::Load,
-                    AccessKind::Write => Touch::Store,
-                    AccessKind::Atomic => Touch::Both,
-                };
+                let touch = Touch::of(kind, site.uncached);
                 requests.traffic.first_sectors += requests.wide.touch(touched, first, touch, fresh);
                 if kind == AccessKind::Atomic {
                     requests.wide.heat(&mut self.heat, first);
@@ -414,10 +476,13 @@ impl Observer for Tally {
     }
 
     fn arrive(&mut self, arrival: &Arrival) {
-        self.record.barriers.entry(arrival.pc).or_default().arrivals += 1;
+        self.record.barriers.entry(arrival.pc).arrivals += 1;
         let clock = &mut self.clocks[at(arrival.warp & 31)];
         let work = arrival.clock.saturating_sub(*clock);
         *clock = arrival.clock;
+        if self.phases.len() <= at(arrival.id) {
+            self.phases.resize(at(arrival.id).min(BARRIERS) + 1, Phase::default());
+        }
         let Some(phase) = self.phases.get_mut(at(arrival.id)) else { return };
         phase.warps |= 1 << (arrival.warp & 31);
         // Lanes of one warp may arrive separately: the warp has finished its work when the last of them arrives.
@@ -426,7 +491,7 @@ impl Observer for Tally {
     }
 
     fn mbarrier(&mut self, used: &Mbarrier) {
-        let count = self.record.mbarriers.entry(used.pc).or_default();
+        let count = self.record.mbarriers.entry(used.pc);
         match used.action {
             MbarrierAction::Init => count.inits += 1,
             MbarrierAction::Arrive => count.arrivals += 1,
@@ -440,7 +505,7 @@ impl Observer for Tally {
     }
 
     fn bulk_signaled(&mut self, copy: &BulkCopy, completes: bool) {
-        let count = self.record.mbarriers.entry(copy.pc).or_default();
+        let count = self.record.mbarriers.entry(copy.pc);
         count.transactions += 1;
         count.phases += u64::from(completes);
     }
@@ -450,7 +515,7 @@ impl Observer for Tally {
         let warps = u64::from(phase.warps.count_ones());
         let work: u64 = phase.work.iter().sum();
         let longest = phase.work.iter().copied().max().unwrap_or(0);
-        let count = self.record.barriers.entry(phase.last).or_default();
+        let count = self.record.barriers.entry(phase.last);
         count.phases += 1;
         count.warps += warps;
         count.work += work;
@@ -508,4 +573,67 @@ fn cost_of(lines: &mut Lines, access: &Access<'_>, site: Site) -> (Traffic, Vec<
     }
     contend(&mut cost, kind, site, addresses, lanes);
     (cost, touched)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::heat::Operations;
+    use super::*;
+    use crate::Device;
+    use crate::machine::LANES;
+
+    fn tally() -> Tally {
+        let text = ".version 8.7\n.target sm_89\n.address_size 64\n.visible .entry k() {\nret;\nret;\n}\n";
+        let program = Device::new().load(text).unwrap().kernel("k").unwrap().launch().program();
+        let sites = Arc::new(Sites::of(&program));
+        let record = Box::new(Record::new(program.code.len(), 0, 1 << 20));
+        let heat = BlockHeat::Block(Operations::new(0));
+        Tally::new(sites, Level::detect(), (Shapes::default(), Pool::default()), record, heat)
+    }
+
+    /// What a block requested, and how many sectors it loaded.
+    fn counts(mut tally: Tally) -> (Vec<(u32, Space, Traffic)>, u64) {
+        tally.ended();
+        let requests = tally.record.requests.iter();
+        (
+            requests.map(|requests| (requests.pc, requests.space, requests.traffic)).collect(),
+            tally.record.touched.loaded,
+        )
+    }
+
+    /// The halves of a warp, by number.
+    fn halves(number: u32) -> [Half; 2] {
+        [number & 1, number >> 1 & 1].map(|bit| if bit == 0 { Half::Run } else { Half::Same })
+    }
+
+    #[test]
+    fn regular_loads_count_as_any_others() {
+        let (mut fast, mut slow) = (tally(), tally());
+        for i in 0..400u32 {
+            let starts = [4 * u64::from(i * 37 % 211), 4 * u64::from(i * 53 % 97)];
+            let words = GlobalWords { block: 0, warp: 0, pc: i % 2, starts, halves: halves(i / 3) };
+            fast.words(&words);
+            words.widened(|access| slow.access(access));
+        }
+        assert_eq!(counts(fast), counts(slow));
+    }
+
+    #[test]
+    fn regular_accesses_to_shared_memory_count_as_any_others() {
+        let (mut fast, mut slow) = (tally(), tally());
+        for i in 0..400u32 {
+            let (starts, halves) = ([4 * (i * 37 % 211), 4 * (i * 5 % 7)], halves(i / 3));
+            let mut offsets = Row([0; LANES]);
+            for (lane, offset) in (0u32..).zip(&mut offsets.0) {
+                let step = if halves[at(lane / 16)] == Half::Run { 4 } else { 0 };
+                *offset = starts[at(lane / 16)] + step * (lane % 16);
+            }
+            let kind = if i % 2 == 0 { AccessKind::Read } else { AccessKind::Write };
+            let (warp, pc, offsets, bytes, lanes) = (0, i % 2, &offsets, 4, u32::MAX);
+            let access = SharedAccess { block: 0, warp, pc, kind, offsets, halves, bytes, lanes };
+            fast.shared(&access);
+            slow.shared(&SharedAccess { halves: [Half::Mixed; 2], ..access });
+        }
+        assert_eq!(counts(fast), counts(slow));
+    }
 }

@@ -11,7 +11,7 @@ use super::{Flow, LANES, Row, Warp, at};
 use crate::isa::AddressArg;
 use crate::isa::map::merge;
 use crate::memory::{Fault, FaultKind, MAX_SHARED, Space};
-use crate::observe::SharedAccess;
+use crate::observe::{GlobalWords, SharedAccess};
 use crate::simd::{Half, Simd};
 
 /// The kind of an access.
@@ -124,15 +124,15 @@ impl Warp<'_, '_> {
     /// and aligned. Returns `false` if not: the slow path is required.
     #[inline(always)]
     pub fn get_shared_words<I: Simd, const WORDS: usize>(&mut self, arg: AddressArg, rows: &[u32]) -> bool {
-        let Some(mut index) = self.shared_offsets::<WORDS>(arg) else { return false };
+        let Some((mut index, halves)) = self.shared_offsets::<I, WORDS>(arg) else { return false };
         if self.watch.is_some() {
-            self.announce_shared(AccessKind::Read, &index, 4 * WORDS as u32);
+            self.announce_shared(AccessKind::Read, &index, halves, 4 * WORDS as u32);
         }
         for at in &mut index.0 {
             *at >>= 2;
         }
         for row in rows {
-            let out = Row(self.cta.shared.gather::<I>(&index.0));
+            let out = Row(self.cta.shared.gather_halves::<I>(&index.0, halves));
             merge(&mut self.state.regs.w32[at(*row)], &out, self.exec);
             for at in &mut index.0 {
                 *at += 1;
@@ -142,10 +142,10 @@ impl Warp<'_, '_> {
     }
 
     #[inline(never)]
-    fn announce_shared(&mut self, kind: AccessKind, offsets: &Row<u32>, bytes: u32) {
+    fn announce_shared(&mut self, kind: AccessKind, offsets: &Row<u32>, halves: [Half; 2], bytes: u32) {
         if let Some(watch) = self.watch.as_deref_mut() {
             let (block, warp, pc, lanes) = (self.cta.linear, self.state.id, self.pc, self.exec);
-            watch.shared(&SharedAccess { block, warp, pc, kind, offsets, bytes, lanes });
+            watch.shared(&SharedAccess { block, warp, pc, kind, offsets, halves, bytes, lanes });
         }
     }
 
@@ -155,14 +155,15 @@ impl Warp<'_, '_> {
         if self.heard {
             return self.exec == u32::MAX && self.put_watched_words::<I, WORDS>(arg, rows);
         }
-        let Some(offsets) = self.shared_offsets::<WORDS>(arg) else { return false };
+        let Some((offsets, halves)) = self.shared_offsets::<I, WORDS>(arg) else { return false };
         if self.watch.is_some() {
-            self.announce_shared(AccessKind::Write, &offsets, 4 * WORDS as u32);
+            self.announce_shared(AccessKind::Write, &offsets, halves, 4 * WORDS as u32);
         }
         for (i, row) in (0u32..).zip(rows) {
             let values = &self.state.regs.w32[at(*row)];
             if self.exec == u32::MAX {
-                self.cta.shared.scatter::<I>(&offsets.0.map(|offset| (offset >> 2) + i), &values.0);
+                let index = offsets.0.map(|offset| (offset >> 2) + i);
+                self.cta.shared.scatter_halves::<I>(&index, halves, &values.0);
             } else {
                 for lane in lanes_of(self.exec) {
                     *self.cta.shared.word_mut((offsets.0[lane] >> 2) + i) = values.0[lane];
@@ -204,22 +205,26 @@ impl Warp<'_, '_> {
                 _ => return false,
             }
         }
-        if self.watch.is_some() {
-            // Before the load: the register may be the address.
-            let addresses = self.addresses(arg);
-            self.announce(Space::Global, AccessKind::Read, &addresses, 4, u32::MAX);
-        }
+        // Before the load: the register may be the address.
+        let starts = [0, 16].map(|lane| base.0[lane].wrapping_add(arg.offset as u64));
         self.state.regs.w32[at(row)] = out;
+        if let Some(watch) = self.watch.as_deref_mut() {
+            let (block, warp, pc, halves) = (self.cta.linear, self.state.id, self.pc, extent.halves);
+            watch.words(&GlobalWords { block, warp, pc, starts, halves });
+        }
         true
     }
 
+    /// The address of each lane in shared memory, if all are inside and aligned, and how those of words lie.
     #[inline(always)]
-    pub(super) fn shared_offsets<const WORDS: usize>(&self, arg: AddressArg) -> Option<Row<u32>> {
+    pub(super) fn shared_offsets<I: Simd, const WORDS: usize>(
+        &self,
+        arg: AddressArg,
+    ) -> Option<(Row<u32>, [Half; 2])> {
         if arg.frame {
             return None;
         }
         let mut out = Row([0u32; LANES]);
-        let (mut high, mut low_bits) = (0, 0);
         if arg.wide {
             let base = &self.state.regs.w64[at(arg.row)];
             for lane in 0..LANES {
@@ -238,13 +243,11 @@ impl Warp<'_, '_> {
                 *address &= (self.exec >> lane & 1).wrapping_neg();
             }
         }
-        for address in out.0 {
-            high = high.max(address);
-            low_bits |= address;
-        }
+        let extent = I::extent(&out.0);
         let (size, bytes) = (self.cta.shared.size(), 4 * WORDS as u32);
-        let inside = size >= bytes && high <= size - bytes;
-        (inside && low_bits.is_multiple_of(bytes)).then_some(out)
+        let inside = size >= bytes && extent.highest <= size - bytes;
+        let halves = if self.exec == u32::MAX { extent.halves } else { [Half::Mixed; 2] };
+        (inside && extent.bits.is_multiple_of(bytes)).then_some((out, halves))
     }
 
     /// As [`load`](Self::load), from addresses that were computed already.
@@ -579,6 +582,16 @@ impl Warp<'_, '_> {
                 *first = value;
             }
         } else {
+            if bytes == 16
+                && let (Some(first), Ok(all)) =
+                    (words.first_chunk_mut::<4>(), self.read_bytes::<16>(space, lane, address))
+            {
+                for (word, bytes) in first.iter_mut().zip(all.as_chunks::<4>().0) {
+                    *word = u32::from_le_bytes(*bytes);
+                }
+                return Ok(words);
+            }
+            // Word by word, so that a fault names the word.
             let count = (bytes as usize / 4).min(WORDS);
             for (i, word) in words.iter_mut().take(count).enumerate() {
                 *word =
@@ -601,6 +614,16 @@ impl Warp<'_, '_> {
             1 => self.write_bytes(space, lane, address, [first as u8]),
             2 => self.write_bytes(space, lane, address, (first as u16).to_le_bytes()),
             _ => {
+                if let (16, Some(words)) = (bytes, words.first_chunk::<4>()) {
+                    let mut all = [0; 16];
+                    for (bytes, word) in all.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+                        *bytes = word.to_le_bytes();
+                    }
+                    if self.write_bytes(space, lane, address, all).is_ok() {
+                        return Ok(());
+                    }
+                }
+                // Word by word, so that a fault names the word.
                 let count = (bytes as usize / 4).min(WORDS);
                 for (i, word) in words.iter().take(count).enumerate() {
                     self.write_bytes(space, lane, address.wrapping_add(4 * i as u64), word.to_le_bytes())?;

@@ -26,7 +26,8 @@ pub struct Place {
     pub offsets: Row<u32>,
     /// The lowest and the highest of them.
     pub ends: (u32, u32),
-    halves: [Half; 2],
+    /// How those of each half of the warp lie.
+    pub halves: [Half; 2],
 }
 
 impl Place {
@@ -148,7 +149,7 @@ fn add_products(regs: &mut Registers, shared: &SharedMemory, places: &[Place; BA
         for [x, y] in &sum.factors {
             let word = |load: &Load| {
                 let place = place(load);
-                half_of(shared, index(place.offsets.0[16 * half], load.step()), place.halves[half % 2])
+                shared.half(index(place.offsets.0[16 * half], load.step()), place.halves[half % 2])
             };
             add_product(totals, &word(x), &word(y));
         }
@@ -199,15 +200,6 @@ fn canonical(totals: &[f32; LANES]) -> Row<u32> {
     Row(totals.map(canonical_f32))
 }
 
-/// The words of half a warp.
-#[inline(always)]
-fn half_of(shared: &SharedMemory, first: u32, half: Half) -> [u32; 16] {
-    match (half, shared.words(first)) {
-        (Half::Run, Some(words)) => *words,
-        _ => [shared.word(first); 16],
-    }
-}
-
 impl Place {
     /// Measures the addresses in a register; returns whether loads from it need no other check.
     #[inline(always)]
@@ -249,5 +241,5 @@ fn index(offset: u32, step: u32) -> u32 {
 
 #[inline(always)]
 fn copy(shared: &SharedMemory, first: u32, half: Half, to: &mut [u32]) {
-    to.copy_from_slice(&half_of(shared, first, half));
+    to.copy_from_slice(&shared.half(first, half));
 }

@@ -11,8 +11,8 @@ use super::guided::Guide;
 use super::{Access, AccessKind, Grid, LANES, Outcome, Row, Wait, Warp, at, lanes_of};
 use crate::memory::{Fault, FaultKind, Memory, SharedMemory, Space};
 use crate::observe::{
-    Arrival, AsyncCopy, BulkCopy, BundleReads, Detail, Exchange, Guarded, Issue, MapUse, Mbarrier, Moved,
-    MultiplyAsync, Observer, SharedAccess, Sight, Stretch, TensorEvent,
+    Arrival, AsyncCopy, BulkCopy, BundleReads, Detail, Exchange, GlobalWords, Guarded, Issue, MapUse,
+    Mbarrier, Moved, MultiplyAsync, Observer, SharedAccess, Sight, Stretch, TensorEvent,
 };
 use crate::schedule::Blocks;
 use crate::stop::{Blame, StopKind};
@@ -381,6 +381,9 @@ impl Observer for Observers {
     }
     fn shared(&mut self, shared: &SharedAccess<'_>) {
         self.own().shared(shared);
+    }
+    fn words(&mut self, words: &GlobalWords) {
+        self.own().words(words);
     }
     fn bundle(&mut self, reads: &BundleReads<'_>) -> bool {
         self.own().bundle(reads)

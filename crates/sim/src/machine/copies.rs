@@ -115,7 +115,7 @@ impl Warp<'_, '_> {
         if self.state.copies.is_empty() {
             return Ok(());
         }
-        let mut done = Vec::new();
+        let mut done = Vec::with_capacity(self.state.copies.len());
         let mut index = 0;
         self.state.copies.retain(|pending| {
             let complete = which(index, pending);

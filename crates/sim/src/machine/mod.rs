@@ -35,7 +35,6 @@ pub(crate) use bundle::executes_bundle;
 pub use cluster::MAX_CLUSTER;
 pub use grid::{Limits, Outcome};
 pub use registers::{Type, Width};
-pub(crate) use used::used_pieces;
 pub(crate) use warp::WORK_UNIT;
 
 // The parts of the machine: public because the routines of the instruction table name them, and subject to change.

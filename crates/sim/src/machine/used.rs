@@ -6,12 +6,12 @@
 //! another thread.
 
 use super::access::{Told, aligned};
-use super::{AccessKind, Flow, LANES, Row, Warp, at, lanes_of};
+use super::{Access, AccessKind, Flow, LANES, Row, Warp, at, lanes_of};
 use crate::isa::AddressArg;
 use crate::memory::{Fault, FaultKind, Space};
 
 /// The used bytes of an access of up to 32: offset and size of pieces that are aligned and lie in one word each.
-pub(crate) fn used_pieces(used: u32, bytes: u32) -> impl Iterator<Item = (u32, u32)> {
+fn used_pieces(used: u32, bytes: u32) -> impl Iterator<Item = (u32, u32)> {
     (0..bytes.min(32)).step_by(4).flat_map(move |offset| {
         let mask = used >> offset & 0xF;
         let pieces: &[(u32, u32)] = match mask {
@@ -23,6 +23,19 @@ pub(crate) fn used_pieces(used: u32, bytes: u32) -> impl Iterator<Item = (u32, u
         let wanted = pieces.iter().filter(move |(start, _)| mask >> start & 1 != 0);
         wanted.map(move |&(start, size)| (offset + start, size))
     })
+}
+
+impl Access<'_> {
+    /// Calls `each` with the access, or with each used piece of an access that reads more than it uses.
+    pub(crate) fn by_use(&self, mut each: impl FnMut(&Access<'_>)) {
+        if self.used == u32::MAX {
+            return each(self);
+        }
+        for (offset, bytes) in used_pieces(self.used, self.bytes) {
+            let addresses = Row(self.addresses.0.map(|address| address.saturating_add(u64::from(offset))));
+            each(&Access { addresses: &addresses, bytes, used: u32::MAX, ..*self });
+        }
+    }
 }
 
 impl Warp<'_, '_> {

@@ -214,7 +214,8 @@ impl Warp<'_, '_> {
                 let mask = self.state.subwarp.mask;
                 let bundled = match &inst.bundle {
                     Some(bundle)
-                        if mask == u32::MAX
+                        if (WATCHED || bundle.is_faster())
+                            && mask == u32::MAX
                             && clock + u64::from(bundle.length()) - 1 <= slice
                             && pc.saturating_add(bundle.length()) <= meet =>
                     {

@@ -10,7 +10,7 @@ use super::access::Told;
 use super::{AccessKind, Flow, LANES, Row, Warp, at, lanes_of};
 use crate::isa::AddressArg;
 use crate::memory::Space;
-use crate::simd::Simd;
+use crate::simd::{Half, Simd};
 
 /// A value as stored in memory, which may be narrower than a word.
 fn narrowed<const WORDS: usize>(mut words: [u32; WORDS], bytes: u32) -> [u32; WORDS] {
@@ -29,9 +29,14 @@ impl Warp<'_, '_> {
         arg: AddressArg,
         rows: &[u32],
     ) -> bool {
-        let Some(offsets) = self.shared_offsets::<WORDS>(arg) else { return false };
-        // Counted, not searched for, so that the compiler vectorizes it.
-        if offsets.0.windows(2).filter(|pair| pair[0] < pair[1]).count() != LANES - 1 {
+        let Some((offsets, halves)) = self.shared_offsets::<I, WORDS>(arg) else { return false };
+        let ascends = if halves == [Half::Run; 2] {
+            offsets.0[15] < offsets.0[16]
+        } else {
+            // Counted, not searched for, so that the compiler vectorizes it.
+            offsets.0.windows(2).filter(|pair| pair[0] < pair[1]).count() == LANES - 1
+        };
+        if !ascends {
             return false;
         }
         let mut words = [Row([0; LANES]); WORDS];
@@ -39,13 +44,13 @@ impl Warp<'_, '_> {
         for (i, (words, row)) in (0u32..).zip(words.iter_mut().zip(rows)) {
             *words = self.state.regs.w32[at(*row)];
             let index = offsets.0.map(|offset| (offset >> 2) + i);
-            let before = self.cta.shared.gather::<I>(&index);
+            let before = self.cta.shared.gather_halves::<I>(&index, halves);
             let mut same = 0;
             for (lane, (before, word)) in before.iter().zip(&words.0).enumerate() {
                 same |= u32::from(before == word) << lane;
             }
             unchanged &= same;
-            self.cta.shared.scatter::<I>(&index, &words.0);
+            self.cta.shared.scatter_halves::<I>(&index, halves, &words.0);
         }
         self.cta.changed |= unchanged != u32::MAX;
         self.announce_words(&offsets, unchanged, &words);

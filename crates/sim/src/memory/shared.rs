@@ -1,6 +1,6 @@
 //! A block's shared memory.
 
-use crate::simd::Simd;
+use crate::simd::{Half, Simd};
 
 /// Bytes of the largest shared memory any supported target gives a block, rounded up to a power of two.
 pub const MAX_SHARED: usize = 256 * 1024;
@@ -56,6 +56,42 @@ impl SharedMemory {
         I::gather(&self.words, index)
     }
 
+    /// As [`gather`](Self::gather), for indices whose halves lie so.
+    #[inline(always)]
+    pub fn gather_halves<I: Simd>(&self, index: &[u32; 32], halves: [Half; 2]) -> [u32; 32] {
+        if halves.contains(&Half::Mixed) {
+            return self.gather::<I>(index);
+        }
+        let mut out = [0; 32];
+        let (low, high) = out.split_at_mut(16);
+        low.copy_from_slice(&self.half(index[0], halves[0]));
+        high.copy_from_slice(&self.half(index[16], halves[1]));
+        out
+    }
+
+    /// Sixteen words from a word index on, or the word there in all lanes.
+    #[inline(always)]
+    pub fn half(&self, index: u32, half: Half) -> [u32; 16] {
+        match (half, self.words(index)) {
+            (Half::Run, Some(words)) => *words,
+            _ => [self.word(index); 16],
+        }
+    }
+
+    /// As [`scatter`](Self::scatter), for indices whose halves lie so.
+    #[inline(always)]
+    pub fn scatter_halves<I: Simd>(&mut self, index: &[u32; 32], halves: [Half; 2], values: &[u32; 32]) {
+        if halves != [Half::Run; 2] {
+            return self.scatter::<I>(index, values);
+        }
+        for (half, values) in values.as_chunks::<16>().0.iter().enumerate() {
+            let rest = self.words.get_mut(crate::machine::at(index[16 * half])..);
+            if let Some(words) = rest.and_then(<[u32]>::first_chunk_mut) {
+                *words = *values;
+            }
+        }
+    }
+
     /// Stores a word per lane at word indices; of lanes with the same index, the last one wins.
     #[inline(always)]
     pub fn scatter<I: Simd>(&mut self, index: &[u32; 32], values: &[u32; 32]) {
@@ -73,6 +109,13 @@ impl SharedMemory {
     #[inline]
     pub fn read<const N: usize>(&self, offset: u32) -> [u8; N] {
         let mut out = [0; N];
+        let (words, rest) = out.as_chunks_mut::<4>();
+        if rest.is_empty() && offset.is_multiple_of(4) {
+            for (index, word) in (offset / 4..).zip(words) {
+                *word = self.word(index).to_le_bytes();
+            }
+            return out;
+        }
         for (at, byte) in (offset..).zip(&mut out) {
             *byte = self.word(at / 4).to_le_bytes()[byte_of(at)];
         }
@@ -82,6 +125,13 @@ impl SharedMemory {
     /// Writes `N` bytes at a byte offset that was checked to be in bounds.
     #[inline]
     pub fn write<const N: usize>(&mut self, offset: u32, bytes: [u8; N]) {
+        let (words, rest) = bytes.as_chunks::<4>();
+        if rest.is_empty() && offset.is_multiple_of(4) {
+            for (index, word) in (offset / 4..).zip(words) {
+                *self.word_mut(index) = u32::from_le_bytes(*word);
+            }
+            return;
+        }
         for (at, byte) in (offset..).zip(bytes) {
             let word = self.word_mut(at / 4);
             let mut parts = word.to_le_bytes();

@@ -5,7 +5,9 @@
 
 use super::float::{NAN_F32, flush_f32_if, is_nan_f32, is_nan_f64};
 use super::half::{NAN_F16, is_nan_bf16, is_nan_f16};
-use super::round::{BF16, F16, F32, F64, Format, IntRounding, Rounding, narrow_f32, narrow_f64, pack};
+use super::round::{
+    BF16, F16, F32, F64, Format, IntRounding, Rounding, narrow_f32, narrow_f64, pack, widen_f32,
+};
 
 // ---- float to float ----
 
@@ -13,9 +15,7 @@ use super::round::{BF16, F16, F32, F64, Format, IntRounding, Rounding, narrow_f3
 #[inline(always)]
 pub fn cvt_f32_f16(a: u16) -> u32 {
     let a = u32::from(a);
-    // The fields are moved to their positions in f32, and a factor corrects the bias, for subnormals too.
-    let magnitude = f32::from_bits((a & 0x7fff) << 13) * f32::from_bits((127 + 112) << 23);
-    let number = magnitude.to_bits() | ((a & 0x8000) << 16);
+    let number = widen_f32((a & 0x7fff) << 13, 15) | ((a & 0x8000) << 16);
     let infinite = 0x7f80_0000 | ((a & 0x8000) << 16);
     let code = if a & 0x7fff == 0x7c00 { infinite } else { number };
     if a & 0x7fff > 0x7c00 { NAN_F32 } else { code }

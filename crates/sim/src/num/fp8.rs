@@ -7,7 +7,7 @@
 use super::convert::{cvt_f16_f32, cvt_f32_f16};
 use super::float::{NAN_F32, is_nan_f32};
 use super::half::NAN_F16;
-use super::round::{E5M2, Rounding, TF32, narrow_f32};
+use super::round::{E5M2, Rounding, TF32, narrow_f32, widen_f32};
 
 /// The NaN that conversions to e4m3 and e5m2 produce.
 pub const NAN_FP8: u8 = 0x7f;
@@ -66,9 +66,7 @@ pub fn cvt_f32_fp8(format: Fp8, a: u8) -> u32 {
     let a = u32::from(a);
     match format {
         Fp8::E4m3 => {
-            // The fields are moved to their positions in f32, and a factor corrects the bias, for subnormals too.
-            let magnitude = f32::from_bits((a & 0x7f) << 20) * f32::from_bits((127 + 120) << 23);
-            let number = magnitude.to_bits() | ((a & 0x80) << 24);
+            let number = widen_f32((a & 0x7f) << 20, 7) | ((a & 0x80) << 24);
             if a & 0x7f == 0x7f { NAN_F32 } else { number }
         }
         Fp8::E5m2 => cvt_f32_f16((a << 8) as u16),

@@ -133,6 +133,16 @@ pub fn pack(format: Format, negative: bool, exponent: i32, significand: u128, ro
     sign | code
 }
 
+/// A magnitude widened to f32: its fields, at their positions in f32, have an exponent with this bias.
+#[inline(always)]
+pub(crate) fn widen_f32(fields: u32, bias: u32) -> u32 {
+    let normal = fields.wrapping_add((127 - bias) << 23);
+    // A subnormal gets a hidden bit, which is subtracted again. To multiply subnormals of f32 instead is many times slower on some hosts.
+    let hidden = (128 - bias) << 23;
+    let subnormal = f32::from_bits(fields.wrapping_add(hidden)) - f32::from_bits(hidden);
+    if fields < 1 << 23 { subnormal.to_bits() } else { normal }
+}
+
 /// Rounds a finite f32 or an infinity to a narrower format; the caller handles NaN. There are no branches on the value, so
 /// that it vectorizes.
 #[inline(always)]

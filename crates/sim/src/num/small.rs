@@ -6,7 +6,7 @@
 
 use super::convert::{cvt_bf16_f32, cvt_bf16_f64, cvt_f16_f32, satfinite_bf16};
 use super::float::is_nan_f32;
-use super::round::{E2M1, E2M3, E3M2, Format, Rounding};
+use super::round::{E2M1, E2M3, E3M2, Format, Rounding, widen_f32};
 
 /// A floating-point format below a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,10 +68,8 @@ pub fn cvt_small_f32(format: Small, a: u32, relu: bool) -> u8 {
 pub fn cvt_f32_small(format: Small, a: u8) -> u32 {
     let fields = format.format();
     let (a, sign) = (u32::from(a), fields.sign() as u32);
-    // The fields are moved to their positions in f32, and a factor corrects the bias, for subnormals too.
-    let magnitude =
-        f32::from_bits((a & (sign - 1)) << (23 - fields.fraction_bits)) * power(127 - fields.bias());
-    magnitude.to_bits() | if a & sign != 0 { 0x8000_0000 } else { 0 }
+    let magnitude = widen_f32((a & (sign - 1)) << (23 - fields.fraction_bits), fields.bias() as u32);
+    magnitude | if a & sign != 0 { 0x8000_0000 } else { 0 }
 }
 
 /// One element of `cvt.rn{.relu}.f16x2.{e3m2x2,e2m3x2,e2m1x2}`: exact.

@@ -124,6 +124,12 @@ impl Bundle {
         })
     }
 
+    /// Whether it is worth it without an observer of instructions. Instructions that only compute are not faster together, only observed
+    /// together.
+    pub fn is_faster(&self) -> bool {
+        !self.bases.is_empty()
+    }
+
     /// The number of instructions.
     pub fn length(&self) -> u32 {
         u32::try_from(self.steps.len()).unwrap_or(u32::MAX)
@@ -163,7 +169,14 @@ pub(super) fn find(program: &mut Program, execute: Execute) {
     let uses = uses(program);
     let (mut pc, mut number) = (0, 0);
     while pc < program.code.len() {
-        let (bases, steps) = collect(program, pc, &entered);
+        let (mut bases, mut steps) = collect(program, pc, &entered);
+        let mut loads = (0..).zip(&steps).filter(|(_, step)| matches!(step, Step::Load(_)));
+        let single = loads.next().map(|(place, _)| place).filter(|_| loads.next().is_none());
+        if let Some(single) = single {
+            // To measure where one load reads takes as long as to execute it: the bundle ends before it.
+            steps.truncate(single);
+            bases.clear();
+        }
         let length = steps.len();
         if LENGTHS.contains(&length) {
             let first = u32::try_from(pc).unwrap_or(u32::MAX);
@@ -174,7 +187,7 @@ pub(super) fn find(program: &mut Program, execute: Execute) {
             number += 1;
             pc += length;
         } else {
-            pc += 1;
+            pc += single.unwrap_or(0) + 1;
         }
     }
     program.bundles = number;

@@ -1,4 +1,4 @@
-//! Events: all that the provenance of a block depends on, apart from the program and the buffers of the launch.
+//! Events: all that the provenance of a block depends on, except the program and the buffers of the launch.
 //!
 //! Two blocks with the same events have the same tags. That is what `follow.rs` is based on, so whatever `state.rs` reads
 //! must be a part of its event.

@@ -453,18 +453,17 @@ fn shifted(
         Region::Outside => return lanes_of(lanes).all(|lane| sources.holding(now[lane], 0).is_none()),
         Region::Matrix(buffer) => {
             let Some(shift) = shifts.get_mut(buffer) else { return false };
-            match shift {
-                Some(shift) => *shift,
-                None => {
-                    let lane = at(lanes.trailing_zeros()) % LANES;
-                    let by = now[lane].wrapping_sub(before[lane]);
-                    let extent = record.extents.get(buffer).copied().flatten();
-                    if !extent.is_some_and(|extent| sources.allows_shift(buffer, &extent, by)) {
-                        return false;
-                    }
-                    *shift = Some(by);
-                    by
+            if let Some(shift) = shift {
+                *shift
+            } else {
+                let lane = at(lanes.trailing_zeros()) % LANES;
+                let by = now[lane].wrapping_sub(before[lane]);
+                let extent = record.extents.get(buffer).copied().flatten();
+                if !extent.is_some_and(|extent| sources.allows_shift(buffer, &extent, by)) {
+                    return false;
                 }
+                *shift = Some(by);
+                by
             }
         }
     };

@@ -1,4 +1,4 @@
-//! The tags of one block, and how its events move and judge them.
+//! The tags of one block, and how its events move and evaluate them.
 
 use super::event::{Event, Memory, Question, Values, What};
 use super::layout::{Judged, Table, contradict};
@@ -93,7 +93,7 @@ impl State {
                 self.access(fragments, step, &access);
             }
             (What::Exchange { sources }, Some(step)) => {
-                self.exchange(fragments, step, (warp, lanes), sources)
+                self.exchange(fragments, step, (warp, lanes), sources);
             }
             (What::Multiply { whole: true, values }, Some(step)) => {
                 if let Action::Multiply(shape) = step.action {
@@ -114,8 +114,14 @@ impl State {
                     _ => moves::step(&mut warp.rows, step, lanes, values, fragments.plan.grain),
                 }
             }
-            (What::Multiply { .. } | What::Access(_) | What::Exchange { .. } | What::Step { .. }, _)
-            | (What::Arrive { .. }, _) => {}
+            (
+                What::Multiply { .. }
+                | What::Access(_)
+                | What::Exchange { .. }
+                | What::Step { .. }
+                | What::Arrive { .. },
+                _,
+            ) => {}
         }
     }
 
@@ -578,7 +584,8 @@ impl Accumulators<'_> {
         let mut tags = *rows.grain(self.c.get(register).copied().flatten(), grain);
         if tags.contains(&LOST) {
             let register = self.shape.a + self.shape.b + register;
-            let zeros = self.values.answer(Question::Zeros { register, high: element % 2 != 0, packed });
+            let zeros =
+                self.values.answer(Question::Zeros { register, high: !element.is_multiple_of(2), packed });
             for (lane, tag) in tags.iter_mut().enumerate() {
                 if *tag == LOST && zeros >> lane & 1 != 0 {
                     *tag = 0;
