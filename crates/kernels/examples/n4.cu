@@ -1,4 +1,4 @@
-// The FP8 attention kernel n4 at the mission's shape, two sequences of 256 rows, 8 heads of 64 elements, with its launch:
+// The FP8 attention kernel n4 at the shape `mission` of tasks/attention.toml: two sequences of 256 rows, 8 heads of 64 elements, with its launch:
 //     warpproof check crates/kernels/examples/n4.cu --arch sm_89 --schedules 8
 #define HEAD_DIM 64
 #define USE_SMEM_SWIZZLE_XOR 1

@@ -3,8 +3,8 @@
 //!
 //! Heads run on all cores, query rows in blocks: scores, softmax, and the product with V, each a matrix
 //! product. With a [`Precision`], the same pass computes the sums over keys that [`warpproof_tolerance`]
-//! needs. The bits do not depend on the number of cores; `exp` is the platform's, which may differ in its
-//! last bit.
+//! needs. The bits do not depend on the number of cores, and except for soft caps, sinks and logarithms, which are the
+//! platform's, not on the machine.
 
 #![expect(
     clippy::as_conversions,
@@ -12,9 +12,14 @@
     clippy::cast_possible_truncation,
     reason = "counts as f64, and limits as f32"
 )]
+#![expect(
+    clippy::inline_always,
+    reason = "only inlined functions are compiled for the detected instruction set"
+)]
 
 use super::parallel;
-use super::product::{Matrix, multiply};
+use super::product::{Matrix, Panels, multiply};
+use super::softmax;
 use crate::format::Format;
 use crate::inputs::{Inconsistent, Inputs, Tensors};
 use crate::problem::{BLOCK_ROWS, Granularity, Layout, Lengths, Mask, Rows, Shape, Window};
@@ -22,6 +27,7 @@ use crate::tensor::Quantized;
 use crate::tolerance::{PFormat, Precision, RowModel, ScoreSizes, Sums, lse_limit};
 use std::f64::consts::LOG2_E;
 use std::ops::Range;
+use warpproof_sim::simd::{Level, Vectorized};
 use warpproof_tolerance::{RowMoments, Tolerance};
 
 /// The format of the weights when they are multiplied with V; the sum in the denominator uses the uncast
@@ -158,9 +164,9 @@ struct Head<'a> {
     /// Q `[query][dim]`, multiplied by the factor on scores.
     q: Vec<f64>,
     /// K transposed `[dim][key]`.
-    k: Vec<f64>,
+    k: Panels,
     /// V `[key][dim]`.
-    v: Vec<f64>,
+    v: Panels,
     skipped: Range<usize>,
     /// The largest magnitude in K.
     largest_key: f64,
@@ -177,11 +183,11 @@ struct KeySums {
     /// `[key]`: the scale of the tile divided by the row's own; 1 unless rows have their own scales.
     ratios: Vec<f64>,
     /// |V| `[key][dim]`.
-    magnitudes: Vec<f64>,
+    magnitudes: Panels,
     /// `[key][v² | v̄²]`
-    squares: Vec<f64>,
+    squares: Panels,
     /// `[key][v² | v̄² | v | v̄ | 1]`
-    powers: Vec<f64>,
+    powers: Panels,
 }
 
 #[derive(Default)]
@@ -228,6 +234,7 @@ impl<'a> Head<'a> {
         let largest_key = straight.iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
         let of_head = |values: Option<&[f32]>| values?.get(head).map(|value| f64::from(*value));
         let (sink, slope) = (of_head(inputs.sinks), of_head(inputs.slopes));
+        let (k, v) = (Panels::of(&k, lengths.keys), Panels::of(&v, dim));
         Head { mask, options, lengths, dim, q, k, v, skipped, largest_key, model, sink, slope }
     }
 
@@ -252,8 +259,7 @@ impl<'a> Head<'a> {
         let dim = self.dim;
         block.p.resize(count * keys, 0.0);
         let q = Matrix { values: &self.q[rows.start * dim..], width: dim };
-        let k = Matrix { values: &self.k, width: self.lengths.keys };
-        multiply(q, k, count, dim, &mut block.p, keys);
+        multiply(q, &self.k, count, dim, &mut block.p, keys);
 
         block.sums.clear();
         for (row, weights) in rows.clone().zip(lines(&mut block.p, count, keys)) {
@@ -261,7 +267,7 @@ impl<'a> Head<'a> {
             weights[visible.end..].fill(f64::NEG_INFINITY);
             weights[..visible.start].fill(f64::NEG_INFINITY);
             weights[self.skipped.start.min(keys)..self.skipped.end.min(keys)].fill(f64::NEG_INFINITY);
-            let magnitude = weights.iter().filter(|s| s.is_finite()).fold(0.0, |m: f64, s| m.max(s.abs()));
+            let magnitude = softmax::magnitude(weights);
             if let Some(cap) = self.options.softcap {
                 weights.iter_mut().filter(|s| s.is_finite()).for_each(|s| *s = cap * (*s / cap).tanh());
             }
@@ -274,14 +280,11 @@ impl<'a> Head<'a> {
                     reach = reach.max(bias.abs()).max(score.abs());
                 }
             }
-            let largest = weights.iter().copied().fold(self.sink.unwrap_or(f64::NEG_INFINITY), f64::max);
+            let largest = softmax::largest(weights, self.sink.unwrap_or(f64::NEG_INFINITY));
             let base = if largest == f64::NEG_INFINITY { 0.0 } else { largest };
             let sink = self.sink.map_or(0.0, |sink| (sink - base).exp());
-            let mut sum = sink;
-            for weight in weights {
-                *weight = (*weight - base).exp();
-                sum += *weight;
-            }
+            softmax::exponentials(weights, base);
+            let sum = weights.iter().fold(sink, |sum, weight| sum + weight);
             result.lse.push(if sum > 0.0 { base + sum.ln() } else { f64::NEG_INFINITY });
             // The tensor core's steps are of 16 keys: a window may begin inside one.
             let visible = visible.len() + visible.start % STEP_KEYS;
@@ -298,8 +301,8 @@ impl<'a> Head<'a> {
                 &block.p
             };
         block.output.resize(count * dim, 0.0);
-        let v = Matrix { values: &self.v, width: dim };
-        multiply(Matrix { values: cast, width: keys }, v, count, keys, &mut block.output, dim);
+        let cast = Matrix { values: cast, width: keys };
+        multiply(cast, &self.v, count, keys, &mut block.output, dim);
         for (row, output) in block.sums.iter().zip(lines(&mut block.output, count, dim)) {
             for o in output {
                 *o = if row.sum > 0.0 { *o / row.sum } else { 0.0 };
@@ -326,23 +329,12 @@ impl<'a> Head<'a> {
         for buffer in [&mut block.steps, &mut block.steps_squared, &mut block.squares, &mut block.lost] {
             buffer.resize(size, 0.0);
         }
-        let mut any_lost = false;
-        for from in (0..size).step_by(keys.max(1)) {
-            for (at, &ratio) in (from..from + keys).zip(&keys_model.ratios) {
-                let p = block.p[at];
-                let (step, lost) = half_step(precision.p, p, ratio);
-                block.steps[at] = step;
-                block.steps_squared[at] = step * step;
-                block.squares[at] = p * p;
-                block.lost[at] = lost;
-                any_lost |= lost > 0.0;
-            }
-        }
+        let ratios = keys_model.ratios.get(..keys).unwrap_or_default();
+        let any_lost = Level::detect().run(Steps { format: precision.p, ratios, block: &mut *block });
         let widths = [dim, dim + 1, 2 * dim + 3];
-        let product = |weights: &[f64], values: &[f64], width: usize, out: &mut Vec<f64>| {
+        let product = |weights: &[f64], values: &Panels, width: usize, out: &mut Vec<f64>| {
             out.resize(count * width, 0.0);
-            let (weights, values) = (Matrix { values: weights, width: keys }, Matrix { values, width });
-            multiply(weights, values, count, keys, out, width);
+            multiply(Matrix { values: weights, width: keys }, values, count, keys, out, width);
         };
         product(&block.steps, &keys_model.magnitudes, widths[0], &mut block.by_steps);
         product(&block.steps_squared, &keys_model.squares, widths[1], &mut block.by_steps_squared);
@@ -408,16 +400,43 @@ fn lines(values: &mut [f64], count: usize, width: usize) -> impl Iterator<Item =
     })
 }
 
-/// Half a step of the format at a weight, and the weight itself if it is cast to zero.
-fn half_step(format: PFormat, p: f64, ratio: f64) -> (f64, f64) {
-    let floor = format.floor() * ratio;
-    #[expect(clippy::float_cmp, reason = "the largest weight is e^0, exactly")]
-    if p <= floor {
-        (0.0, p)
-    } else if p == 1.0 && ratio == 1.0 {
-        (0.0, 0.0)
-    } else {
-        ((format.relative() * p.min(0.5 * ratio)).max(floor), 0.0)
+/// Half a step of the format at each weight of a block, and the weights that are cast to zero. Returns whether there are any.
+struct Steps<'b> {
+    format: PFormat,
+    /// By key.
+    ratios: &'b [f64],
+    block: &'b mut Block,
+}
+
+impl Vectorized for Steps<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self) -> bool {
+        let Steps { format, ratios, block } = self;
+        let (floor, relative) = (format.floor(), format.relative());
+        let Block { p, steps, steps_squared, squares, lost, .. } = block;
+        let mut largest_lost: f64 = 0.0;
+        let keys = ratios.len().max(1);
+        let lines = p.chunks(keys).zip(steps.chunks_mut(keys)).zip(steps_squared.chunks_mut(keys));
+        for ((((p, steps), steps_squared), squares), lost) in
+            lines.zip(squares.chunks_mut(keys)).zip(lost.chunks_mut(keys))
+        {
+            let keys = ratios.iter().zip(p).zip(steps).zip(steps_squared).zip(squares).zip(lost);
+            for (((((&ratio, &p), step), step_squared), square), lost) in keys {
+                let floor = floor * ratio;
+                #[expect(clippy::float_cmp, reason = "the largest weight is e^0, exactly")]
+                let exact = p == 1.0 && ratio == 1.0;
+                let half = (relative * p.min(0.5 * ratio)).max(floor);
+                let half = if (p <= floor) | exact { 0.0 } else { half };
+                *step = half;
+                *step_squared = half * half;
+                *square = p * p;
+                *lost = if p <= floor { p } else { 0.0 };
+                largest_lost = largest_lost.max(*lost);
+            }
+        }
+        largest_lost > 0.0
     }
 }
 
@@ -434,7 +453,7 @@ fn tile_ratios(v: Option<&Quantized>, batch: usize, head: usize, keys: usize) ->
 
 impl KeySums {
     fn new(precision: Precision, v: &[f64], dim: usize, ratios: Vec<f64>) -> KeySums {
-        let magnitudes = v.iter().map(|v| v.abs()).collect();
+        let magnitudes: Vec<f64> = v.iter().map(|v| v.abs()).collect();
         let (mut squares, mut powers) = (Vec::new(), Vec::new());
         for row in v.chunks(dim.max(1)) {
             let mean = row.iter().sum::<f64>() / (dim as f64);
@@ -442,6 +461,8 @@ impl KeySums {
             powers.extend(row.iter().map(|v| v * v).chain([mean * mean]));
             powers.extend(row.iter().copied().chain([mean, 1.0]));
         }
+        let magnitudes = Panels::of(&magnitudes, dim);
+        let (squares, powers) = (Panels::of(&squares, dim + 1), Panels::of(&powers, 2 * dim + 3));
         KeySums { precision, ratios, magnitudes, squares, powers }
     }
 }

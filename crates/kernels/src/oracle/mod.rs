@@ -5,3 +5,4 @@ pub mod exact;
 mod parallel;
 mod product;
 pub mod quantize;
+mod softmax;
