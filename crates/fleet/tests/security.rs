@@ -5,7 +5,9 @@
 mod stand;
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
 
 use base64::Engine;
 use flate2::Compression;
@@ -241,6 +243,31 @@ fn bodies_have_an_end_before_and_after_they_are_unpacked() {
             assert_eq!(raw.send(method, &path, &[("authorization", &bearer)], b"").0, 400, "{method} {path}");
         }
     }
+}
+
+/// A client may write its whole body before it reads the response. The connection stays open that long.
+#[test]
+fn a_slow_client_reads_why_its_body_was_rejected() {
+    let mut stand = Stand::new();
+    stand.config.limits.body_bytes = 1 << 20;
+    stand.server = Some(Server::start(&stand.config).unwrap());
+    let address = stand.server.as_ref().unwrap().address();
+    let body = vec![b'x'; 3 << 20];
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!(
+        "PUT /v1/objects/{} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {}\r\ncontent-length: {}\r\n\r\n",
+        Hash::of(b"x"),
+        stand.token,
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    for piece in body.chunks(128 << 10) {
+        stream.write_all(piece).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut response = [0; 12];
+    stream.read_exact(&mut response).unwrap();
+    assert_eq!(&response, b"HTTP/1.1 413");
 }
 
 #[test]

@@ -29,8 +29,9 @@ const BUDGET: usize = 128 << 20;
 const UNIT: usize = 64 << 10;
 /// Compressed bytes that are decompressed at a time: gzip expands them at most about a thousandfold.
 const SLICE: usize = 1 << 10;
-/// How long the rest of a too large body is read.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// How long the rest of a rejected body is read, and how many times the limit of a body.
+const FAREWELL: Duration = Duration::from_secs(5);
+const FAREWELL_LIMITS: usize = 4;
 
 /// A share of the budget, returned when it is dropped.
 pub(super) type Room = OwnedSemaphorePermit;
@@ -77,9 +78,9 @@ fn ended_early(error: &axum::Error) -> Refused {
 
 /// Reads and discards more of a body in the background: if a connection is closed while the client still writes, it is reset before
 /// the client reads the response.
-fn throw_away(mut body: Body, most: usize) {
+fn throw_away(mut body: Body, limit: usize) {
     let rest = async move {
-        let mut left = most;
+        let mut left = limit.saturating_mul(FAREWELL_LIMITS);
         while let Some(Ok(frame)) = body.frame().await
             && left > 0
         {
