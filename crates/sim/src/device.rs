@@ -223,7 +223,7 @@ impl Device {
         &mut self,
         launch: &Launch,
         listen: &(dyn Fn(u32) -> Option<Box<dyn Observer>> + Sync),
-        collect: &mut dyn FnMut(Box<dyn Observer>),
+        collect: &mut (dyn FnMut(Box<dyn Observer>) + Send),
     ) -> Outcome {
         self.run_guided(launch, &[], None, listen, collect)
     }
@@ -236,7 +236,7 @@ impl Device {
         steps: &[bool],
         guide: Option<&mut dyn Guide>,
         listen: &(dyn Fn(u32) -> Option<Box<dyn Observer>> + Sync),
-        collect: &mut dyn FnMut(Box<dyn Observer>),
+        collect: &mut (dyn FnMut(Box<dyn Observer>) + Send),
     ) -> Outcome {
         self.execute(launch, None, (steps, guide), true, (listen, collect))
     }
@@ -248,7 +248,7 @@ impl Device {
         launch: &Launch,
         selection: Option<&[u32]>,
         listen: &(dyn Fn(u32) -> Option<Box<dyn Observer>> + Sync),
-        collect: &mut dyn FnMut(Box<dyn Observer>),
+        collect: &mut (dyn FnMut(Box<dyn Observer>) + Send),
     ) -> Outcome {
         self.execute(launch, selection, (&[], None), true, (listen, collect))
     }

@@ -27,6 +27,8 @@ struct Way {
     distances: Vec<Row<u32>>,
     /// The cost of each load.
     costs: Vec<(u32, Traffic)>,
+    /// A number of hits, and the costs of so many. One block has often as many as the next.
+    product: (u64, Vec<(u32, Traffic)>),
 }
 
 impl Bundles {
@@ -38,10 +40,16 @@ impl Bundles {
     }
 
     /// Adds up the costs. The shapes stay, for another block.
-    pub(super) fn settle(&mut self, mut add: impl FnMut(u32, Traffic)) {
+    pub(super) fn settle(&mut self, mut add: impl FnMut(u32, &Traffic)) {
         for way in self.0.iter_mut().flat_map(|known| &mut known.0) {
             let hits = std::mem::take(&mut way.hits);
-            way.costs.iter().filter(|_| hits > 0).for_each(|(pc, cost)| add(*pc, cost.times(hits)));
+            if hits == 0 {
+                continue;
+            }
+            if way.product.0 != hits {
+                way.product = (hits, way.costs.iter().map(|(pc, cost)| (*pc, cost.times(hits))).collect());
+            }
+            way.product.1.iter().for_each(|(pc, cost)| add(*pc, cost));
         }
     }
 }
@@ -79,7 +87,7 @@ impl Known {
         let distances = reads.places.iter().map(|place| distances(&place.offsets)).collect();
         let mut regular = [None; BASES];
         regular.iter_mut().zip(reads.places).for_each(|(regular, place)| *regular = lies(place));
-        self.0.push(Way { regular, hits: 0, distances, costs });
+        self.0.push(Way { regular, hits: 0, distances, costs, product: (0, Vec::new()) });
     }
 }
 

@@ -83,6 +83,12 @@ pub(crate) enum BlockHeat {
     Block(Operations),
 }
 
+impl Default for BlockHeat {
+    fn default() -> BlockHeat {
+        BlockHeat::Block(Operations::new(0))
+    }
+}
+
 impl BlockHeat {
     /// Adds operations at words: the first address, and each word's distance from it and operations.
     pub(crate) fn add(&mut self, first: u64, words: &[(u64, u32)]) {

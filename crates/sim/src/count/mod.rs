@@ -145,45 +145,45 @@ impl Device {
         let mut sample =
             selection.map(|selection| Collected::new(selection, listing(&program, &sites), &self.reading()));
         let level = self.level();
-        let spare: Mutex<Vec<Box<Record>>> = Mutex::new(Vec::new());
+        let spare: Mutex<Vec<Box<Tally>>> = Mutex::new(Vec::new());
         // A block that starts once more has been given up, and so has what was found out for it.
         let started = AtomicU64::new(0);
         let listen = |block: u32| -> Option<Box<dyn Observer>> {
             let next = u64::from(block) + 1;
             let again = started.fetch_max(next, Ordering::Relaxed) >= next;
             let known = pool.lock().ok().filter(|_| !again).and_then(|mut pool| pool.pop());
-            let own = spare.lock().ok().and_then(|mut spare| spare.pop());
-            let own = own.unwrap_or_else(|| Box::new(Record::new(length, sites.guards, each - own_heat)));
             let heat = if turns {
                 BlockHeat::Launch(heat.clone())
             } else {
                 BlockHeat::Block(Operations::new(own_heat))
             };
-            Some(Box::new(Tally::new(
-                sites.clone(),
-                level,
-                (known.unwrap_or_default(), pool.clone()),
-                own,
-                heat,
-            )))
+            let spare = spare.lock().ok().and_then(|mut spare| spare.pop());
+            let mut tally = spare.unwrap_or_else(|| {
+                let record = Record::new(length, sites.guards, each - own_heat);
+                Box::new(Tally::new(sites.clone(), level, pool.clone(), record))
+            });
+            tally.begin(known.unwrap_or_default(), heat);
+            Some(tally)
         };
         let mut collect = |listener: Box<dyn Observer>| {
             let listener: Box<dyn Any> = listener;
             if let Ok(mut tally) = listener.downcast::<Tally>() {
                 tally.ended();
-                let mut own = tally.record;
-                if let (BlockHeat::Block(operations), Ok(mut heat)) = (tally.heat, heat.lock()) {
+                if let (BlockHeat::Block(operations), Ok(mut heat)) =
+                    (std::mem::take(&mut tally.heat), heat.lock())
+                {
                     operations.merge_into(&mut heat);
                 }
-                let weight = sample.as_mut().map_or(1, |sample| sample.add(&sites, &own));
+                let own = &mut tally.record;
+                let weight = sample.as_mut().map_or(1, |sample| sample.add(&sites, own));
                 blocks += weight;
                 compulsory.block_loaded += weight * own.touched.loaded;
                 compulsory.block_cached += weight * own.touched.cached;
                 compulsory.block_stored += weight * own.touched.stored;
-                sums.merge(&own, weight);
+                sums.merge(own, weight);
                 own.clear();
                 if let Ok(mut spare) = spare.lock() {
-                    spare.push(own);
+                    spare.push(tally);
                 }
             }
         };

@@ -51,22 +51,31 @@ impl<T> Default for Few<T> {
 impl<T: Default> Few<T> {
     #[inline]
     pub(crate) fn entry(&mut self, pc: u32) -> &mut T {
-        if self.counts.get(self.latest).is_none_or(|(known, _)| *known != pc) {
-            self.latest = *self.index.entry(pc).or_insert(self.counts.len());
-            if self.latest == self.counts.len() {
-                self.counts.push((pc, T::default()));
-            }
+        let is = |place: usize| self.counts.get(place).is_some_and(|(known, _)| *known == pc);
+        if !is(self.latest) {
+            // A loop needs those of its instructions in turn.
+            let next = if self.latest + 1 < self.counts.len() { self.latest + 1 } else { 0 };
+            self.latest = if is(next) { next } else { self.find(pc) };
         }
         &mut self.counts[self.latest].1
+    }
+
+    #[cold]
+    fn find(&mut self, pc: u32) -> usize {
+        let place = *self.index.entry(pc).or_insert(self.counts.len());
+        if place == self.counts.len() {
+            self.counts.push((pc, T::default()));
+        }
+        place
     }
 
     pub(crate) fn get(&self, pc: u32) -> Option<&T> {
         self.index.get(&pc).and_then(|place| self.counts.get(*place)).map(|(_, counts)| counts)
     }
 
+    /// Sets all counts to zero.
     fn clear(&mut self) {
-        self.counts.clear();
-        self.index.clear();
+        self.counts.iter_mut().for_each(|(_, counts)| *counts = T::default());
     }
 }
 

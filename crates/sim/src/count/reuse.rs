@@ -5,7 +5,9 @@
 
 use super::pattern::{LINE, SECTOR};
 use crate::machine::{AccessKind, at};
+use crate::memory::PageHasher;
 use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasherDefault;
 
 /// Lines of a page.
 const PAGE_LINES: u64 = 512;
@@ -55,8 +57,9 @@ struct Marks {
 /// The sectors that were accessed.
 pub(crate) struct Touched {
     pages: Vec<Page>,
-    index: HashMap<u64, u32>,
-    recent: [(u64, u32); RECENT],
+    index: HashMap<u64, u32, BuildHasherDefault<PageHasher>>,
+    /// Where a page may be, by the last digits of its number.
+    recent: [u32; RECENT],
     limit: usize,
     /// Distinct sectors loaded, loaded through L1, stored, and loaded or stored.
     pub loaded: u64,
@@ -80,8 +83,8 @@ impl Touched {
     pub(crate) fn new(memory: u64) -> Touched {
         Touched {
             pages: Vec::new(),
-            index: HashMap::new(),
-            recent: [(u64::MAX, 0); RECENT],
+            index: HashMap::default(),
+            recent: [0; RECENT],
             limit: usize::try_from(memory / PAGE_BYTES).unwrap_or(usize::MAX).min(at(u32::MAX)),
             loaded: 0,
             cached: 0,
@@ -94,24 +97,27 @@ impl Touched {
     #[inline]
     fn page(&mut self, number: u64) -> Option<&mut Page> {
         let slot = usize::try_from(number % 64).unwrap_or(0) % RECENT;
-        if self.recent[slot].0 == number {
-            return self.pages.get_mut(at(self.recent[slot].1));
+        let place = at(self.recent[slot]);
+        if self.pages.get(place).is_none_or(|page| page.number != number) {
+            self.recent[slot] = self.find(number)?;
         }
-        let place = match self.index.get(&number) {
-            Some(place) => *place,
-            None if self.pages.len() < self.limit => {
-                let place = u32::try_from(self.pages.len()).ok()?;
-                self.pages.push(Page { number, marks: [Marks::default(); PAGE_WORDS] });
-                self.index.insert(number, place);
-                place
-            }
-            None => {
-                self.incomplete = true;
-                return None;
-            }
-        };
-        self.recent[slot] = (number, place);
-        self.pages.get_mut(at(place))
+        self.pages.get_mut(at(self.recent[slot]))
+    }
+
+    /// Where a page is that was not the latest in its slot.
+    #[cold]
+    fn find(&mut self, number: u64) -> Option<u32> {
+        if let Some(place) = self.index.get(&number) {
+            return Some(*place);
+        }
+        if self.pages.len() >= self.limit {
+            self.incomplete = true;
+            return None;
+        }
+        let place = u32::try_from(self.pages.len()).ok()?;
+        self.pages.push(Page { number, marks: [Marks::default(); PAGE_WORDS] });
+        self.index.insert(number, place);
+        Some(place)
     }
 
     /// Marks sectors of a line, and returns how many of them were not yet marked for this kind of access.
@@ -122,6 +128,19 @@ impl Touched {
         let word = usize::try_from(bit / 64).unwrap_or(0) % PAGE_WORDS;
         let bits = u64::from(sectors & 0xf) << (bit % 64);
         let marks = &mut page.marks[word];
+        if touch == Touch::Load && marks.cached & bits == bits {
+            return 0;
+        }
+        if touch == Touch::Load && (marks.loaded | marks.stored) & bits == 0 {
+            // Most often all are new, to every kind of access.
+            marks.loaded |= bits;
+            marks.cached |= bits;
+            let all = count(bits, bit % 64);
+            self.loaded += all;
+            self.cached += all;
+            self.either += all;
+            return all;
+        }
         let new = |known: u64| count(bits & !known, bit % 64);
         let either = new(marks.loaded | marks.stored);
         let (mut loaded, mut cached, mut stored) = (0, 0, 0);
@@ -153,15 +172,19 @@ impl Touched {
     pub(crate) fn touch_bytes(&mut self, (first, bytes): (u64, u64), touch: Touch) -> u64 {
         let (mut first, last) = (first, first.saturating_add(bytes.max(1) - 1));
         let mut new = 0;
-        loop {
-            let end = last.min(first | (LINE - 1));
-            let (from, to) = (first % LINE / SECTOR, end % LINE / SECTOR);
-            new += self.touch(first / LINE, (0xf << from) & (0xf >> (3 - to)), touch);
-            if end == last {
-                return new;
-            }
+        while first / LINE < last / LINE {
+            let end = first | (LINE - 1);
+            new += self.touch_in_line(first, end, touch);
             first = end + 1;
         }
+        new + self.touch_in_line(first, last, touch)
+    }
+
+    /// As [`touch`](Self::touch), for the bytes from one to another in the same line.
+    #[inline]
+    fn touch_in_line(&mut self, first: u64, last: u64, touch: Touch) -> u64 {
+        let (from, to) = (first % LINE / SECTOR, last % LINE / SECTOR);
+        self.touch(first / LINE, (0xf << from) & (0xf >> (3 - to)), touch)
     }
 
     /// Adds the sectors of another tracker.
@@ -218,7 +241,6 @@ impl Touched {
     pub(crate) fn clear(&mut self) {
         self.pages.clear();
         self.index.clear();
-        self.recent = [(u64::MAX, 0); RECENT];
         (self.loaded, self.cached, self.stored) = (0, 0, 0);
         (self.either, self.incomplete) = (0, false);
     }

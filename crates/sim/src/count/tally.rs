@@ -85,6 +85,25 @@ struct Phase {
     last: u32,
 }
 
+/// An event, and how often it has come in a row: the warps of a block report the same ones in turn.
+#[derive(Clone, Copy, Debug, Default)]
+struct Repeated {
+    event: [u32; 3],
+    times: u64,
+}
+
+impl Repeated {
+    /// Adds an event. Returns the one before if that is another one.
+    #[inline]
+    fn add(&mut self, event: [u32; 3]) -> Option<Repeated> {
+        if self.event == event {
+            self.times += 1;
+            return None;
+        }
+        Some(std::mem::replace(self, Repeated { event, times: 1 }))
+    }
+}
+
 /// A block's barriers, and the cluster's.
 const BARRIERS: usize = 17;
 
@@ -146,7 +165,7 @@ impl Shapes {
         let mut bundles = std::mem::take(&mut self.bundles);
         bundles.settle(|pc, cost| {
             if let Some(requests) = self.requests(pc, Space::Shared) {
-                requests.traffic.add(&cost);
+                requests.traffic.add(cost);
             }
         });
         self.bundles = bundles;
@@ -179,10 +198,14 @@ pub(crate) struct Tally {
     narrow: Same<u32>,
     wide: Same<u64>,
     shapes: Shapes,
-    pub record: Box<Record>,
+    pub record: Record,
     /// Atomic operations by word.
     pub heat: BlockHeat,
     lines: Lines,
+    /// The latest stretch: start, end and lanes; and the latest instruction with a guard, the lanes that executed it and those that
+    /// reached it.
+    stretched: Repeated,
+    guarded: Repeated,
     /// By number of the barrier.
     phases: Vec<Phase>,
     /// Each warp's instruction count at its last barrier.
@@ -192,26 +215,52 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn new(
-        sites: Arc<Sites>,
-        level: Level,
-        (shapes, pool): (Shapes, Pool),
-        record: Box<Record>,
-        heat: BlockHeat,
-    ) -> Tally {
+    pub(crate) fn new(sites: Arc<Sites>, level: Level, pool: Pool, record: Record) -> Tally {
         Tally {
             sites,
             pool,
             narrow: u32::same(level),
             wide: u64::same(level),
-            shapes,
+            shapes: Shapes::default(),
             record,
-            heat,
+            heat: BlockHeat::default(),
             lines: Lines::default(),
+            stretched: Repeated::default(),
+            guarded: Repeated::default(),
             phases: Vec::new(),
             clocks: [0; 32],
             multicast: None,
         }
+    }
+
+    /// Forgets the block before, except its record.
+    pub(crate) fn begin(&mut self, shapes: Shapes, heat: BlockHeat) {
+        self.phases.clear();
+        (self.shapes, self.heat) = (shapes, heat);
+        (self.clocks, self.multicast) = ([0; 32], None);
+    }
+
+    fn add_stretches(&mut self, Repeated { event: [start, end, lanes], times }: Repeated) {
+        let times = times.cast_signed();
+        let lanes = times * i64::from(lanes.count_ones());
+        if let Some(edge) = self.record.edges.get_mut(at(start)) {
+            edge.executions += times;
+            edge.lanes += lanes;
+        }
+        if let Some(edge) = self.record.edges.get_mut(at(end)) {
+            edge.executions -= times;
+            edge.lanes -= lanes;
+        }
+    }
+
+    fn add_guarded(&mut self, Repeated { event: [pc, exec, here], times }: Repeated) {
+        let Some(slot) = self.sites.get(pc).guard.filter(|_| times > 0) else { return };
+        let Some(count) = self.record.guards.get_mut(at(slot)) else { return };
+        count.executions += times;
+        count.lanes += times * u64::from(here.count_ones());
+        count.lanes_on += times * u64::from(exec.count_ones());
+        count.passed += if exec == 0 { times } else { 0 };
+        count.mixed += if exec != 0 && exec != here { times } else { 0 };
     }
 
     /// Counts what a bulk copy reads or writes of global memory, in pieces of contiguous bytes.
@@ -298,6 +347,9 @@ impl Observer for Tally {
     }
 
     fn ended(&mut self) {
+        let (stretched, guarded) = (std::mem::take(&mut self.stretched), std::mem::take(&mut self.guarded));
+        self.add_stretches(stretched);
+        self.add_guarded(guarded);
         let mut shapes = std::mem::take(&mut self.shapes);
         if shapes.requests.is_empty() {
             return;
@@ -310,26 +362,16 @@ impl Observer for Tally {
 
     #[inline]
     fn stretch(&mut self, stretch: &Stretch) {
-        let lanes = i64::from(stretch.lanes.count_ones());
-        if let Some(edge) = self.record.edges.get_mut(at(stretch.code.start)) {
-            edge.executions += 1;
-            edge.lanes += lanes;
-        }
-        if let Some(edge) = self.record.edges.get_mut(at(stretch.code.end)) {
-            edge.executions -= 1;
-            edge.lanes -= lanes;
+        if let Some(before) = self.stretched.add([stretch.code.start, stretch.code.end, stretch.lanes]) {
+            self.add_stretches(before);
         }
     }
 
     #[inline]
     fn guarded(&mut self, guarded: &Guarded) {
-        let Some(slot) = self.sites.get(guarded.pc).guard else { return };
-        let Some(count) = self.record.guards.get_mut(at(slot)) else { return };
-        count.executions += 1;
-        count.lanes += u64::from(guarded.here.count_ones());
-        count.lanes_on += u64::from(guarded.exec.count_ones());
-        count.passed += u64::from(guarded.exec == 0);
-        count.mixed += u64::from(guarded.exec != 0 && guarded.exec != guarded.here);
+        if let Some(before) = self.guarded.add([guarded.pc, guarded.exec, guarded.here]) {
+            self.add_guarded(before);
+        }
     }
 
     fn diverge(&mut self, _warp: u32, pc: u32) {
@@ -577,7 +619,6 @@ fn cost_of(lines: &mut Lines, access: &Access<'_>, site: Site) -> (Traffic, Vec<
 
 #[cfg(test)]
 mod tests {
-    use super::super::heat::Operations;
     use super::*;
     use crate::Device;
     use crate::machine::LANES;
@@ -586,9 +627,8 @@ mod tests {
         let text = ".version 8.7\n.target sm_89\n.address_size 64\n.visible .entry k() {\nret;\nret;\n}\n";
         let program = Device::new().load(text).unwrap().kernel("k").unwrap().launch().program();
         let sites = Arc::new(Sites::of(&program));
-        let record = Box::new(Record::new(program.code.len(), 0, 1 << 20));
-        let heat = BlockHeat::Block(Operations::new(0));
-        Tally::new(sites, Level::detect(), (Shapes::default(), Pool::default()), record, heat)
+        let record = Record::new(program.code.len(), 0, 1 << 20);
+        Tally::new(sites, Level::detect(), Pool::default(), record)
     }
 
     /// What a block requested, and how many sectors it loaded.

@@ -2,7 +2,7 @@
 
 use super::access::{AccessKind, Told};
 use super::{Flow, LANES, Row, Warp, at, lanes_of};
-use crate::memory::{Operation, Space};
+use crate::memory::{Operation, Postponed, Space};
 
 impl Warp<'_, '_> {
     /// Replaces the value at each lane's address by `f(lane, old)`, lane by lane, and returns the old values.
@@ -42,10 +42,11 @@ impl Warp<'_, '_> {
                     old.0[lane] = before;
                     let after = f(lane, before);
                     unchanged |= u32::from(after == before) << lane;
-                    if let Some((operation, operands)) = later.filter(|_| space == Space::Global)
-                        && self.global.postpone(address, bytes, operation, operands.0[lane])?
-                    {
-                        return Ok(());
+                    if let Some((operation, operands)) = later.filter(|_| space == Space::Global) {
+                        let cells = Postponed { operation, operand: operands.0[lane], after };
+                        if self.global.postpone(address, bytes, cells)? {
+                            return Ok(());
+                        }
                     }
                     self.write_lane(space, lane, address, bytes, after)
                 });

@@ -13,7 +13,7 @@
 
 use super::block::Cta;
 use super::{AccessKind, Flow, Mbarrier, Warp, cluster_address};
-use crate::memory::{Fault, FaultKind, Operation, Space};
+use crate::memory::{Fault, FaultKind, Operation, Postponed, Space};
 use crate::num::Rounding;
 use crate::num::fp8::cvt_tf32_f32;
 use crate::observe::BulkCopy;
@@ -326,11 +326,12 @@ impl Warp<'_, '_> {
     ) -> Result<(), Fault> {
         self.check(space, address, bytes, true)?;
         let Some(operation) = reduction else { return self.write_lane(space, lane, address, bytes, value) };
-        if space == Space::Global && self.global.postpone(address, bytes, operation, value)? {
+        let after = (operation.apply)(self.read_lane(space, lane, address, bytes)?, value);
+        let cell = Postponed { operation, operand: value, after };
+        if space == Space::Global && self.global.postpone(address, bytes, cell)? {
             return Ok(());
         }
-        let value = (operation.apply)(self.read_lane(space, lane, address, bytes)?, value);
-        self.write_lane(space, lane, address, bytes, value)
+        self.write_lane(space, lane, address, bytes, after)
     }
 
     /// Reads bytes for a tensor copy.

@@ -4,8 +4,8 @@
 //! for the memory it uses while it runs, one for what is kept of it until its wave ends. Blocks that take turns run on one
 //! thread, and share the whole limit.
 
-use super::grid::WAVE;
 use super::warp::WORK_UNIT;
+use super::waves::WAVE;
 use super::{Flow, Frame, Grid, LANES, Pending, Row, Subwarp, Warp, WarpState};
 use crate::stop::{Blame, Stop, StopKind};
 

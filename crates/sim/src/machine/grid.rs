@@ -12,20 +12,14 @@ use super::guided::{self, Guide};
 use super::residency::Residency;
 use super::spin::{Look, POLLING, Spin, Suspicion};
 use super::turns::Turns;
-use crate::memory::{Earlier, Global, Heap, Memory, Overlay, Writing};
+use super::waves::run_in_waves;
+use crate::memory::{Earlier, Heap, Memory, Writing};
 use crate::observe::Observer;
 use crate::program::{Communication, Program, RESERVED_SHARED, SpecialKind};
 use crate::schedule::{Blocks, Schedule};
 use crate::stop::{Blame, Stop, StopKind};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-
-/// Blocks in a wave. Fixed, so that the outcome is the same for any number of threads.
-pub(super) const WAVE: u32 = 64;
-/// Instructions that a block running alone executes before its limits are checked.
-const TURN: u64 = 65_536;
 
 /// Rounds in which blocks that were started together may still be on their way to where the others wait.
 const GRACE: u32 = 8;
@@ -127,7 +121,7 @@ impl Grid<'_> {
     }
 
     /// The number of the block at a position in the order of those to run.
-    fn block_at(&self, position: u32) -> u32 {
+    pub(super) fn block_at(&self, position: u32) -> u32 {
         let of = |selection: &[u32]| selection.get(super::at(position)).copied();
         self.selection.and_then(of).unwrap_or(position)
     }
@@ -225,22 +219,10 @@ impl Grid<'_> {
     }
 }
 
-struct Finished {
-    overlay: Overlay,
-    output: Vec<u8>,
-    instructions: u64,
-    index: [u32; 3],
-    dependency: GridDependency,
-    stop: Option<Box<Stop>>,
-}
-
-/// A finished block and its observer.
-type Watched = (Finished, Option<Box<dyn Observer>>);
-
 /// Creates the observer of a block.
 pub type Listen<'a> = &'a (dyn Fn(u32) -> Option<Box<dyn Observer>> + Sync);
 /// Receives the observers of finished blocks, in block order.
-pub type Collect<'a> = &'a mut dyn FnMut(Box<dyn Observer>);
+pub type Collect<'a> = &'a mut (dyn FnMut(Box<dyn Observer>) + Send);
 
 /// Runs a launch on `threads` host threads, or on one thread in the order that a guide chooses.
 pub fn run(
@@ -317,114 +299,6 @@ pub(super) fn dispatch(
     }
 }
 
-fn run_in_waves(
-    grid: &Grid<'_>,
-    mut memory: Memory<'_>,
-    count: u32,
-    threads: usize,
-    listen: Listen<'_>,
-    collect: Collect<'_>,
-) -> Outcome {
-    let mut outcome = Outcome::default();
-    let mut start = 0;
-    // Instructions, and the start cost of blocks.
-    let mut used = 0u64;
-    let cost = grid.start_cost();
-    let threads = grid.workers(threads);
-    let mut kept = grid.keeps_earlier.then(Earlier::default);
-    while start < count && outcome.stop.is_none() {
-        let end = count.min(start.saturating_add(WAVE));
-        let size = super::at(end - start);
-        let next = AtomicU32::new(start);
-        // What earlier waves left. A block need not run once an earlier block has ended the launch. Numbers are taken in
-        // order, so all earlier blocks run; the outcome does not depend on timing.
-        let left = grid.limits.instructions.saturating_sub(used);
-        let spent = AtomicU64::new(0);
-        let over = AtomicBool::new(false);
-        let slots: Vec<Mutex<Option<Watched>>> = (0..size).map(|_| Mutex::new(None)).collect();
-        let reading = memory.read();
-        let base: &Heap = &reading;
-        let work = || {
-            let mut spare = Spare::default();
-            loop {
-                // Checked before a number is taken: every number that is taken is run.
-                if over.load(Ordering::Relaxed) {
-                    break;
-                }
-                let position = next.fetch_add(1, Ordering::Relaxed);
-                if position >= end {
-                    break;
-                }
-                let block = grid.block_at(position);
-                let mut watch = listen(block);
-                let finished = run_block(grid, base, block, &mut spare, watch.as_deref_mut(), left);
-                let own = finished.instructions.saturating_add(cost);
-                let before = spent.fetch_add(own, Ordering::Relaxed);
-                if finished.stop.is_some() || before.saturating_add(own) > left {
-                    over.store(true, Ordering::Relaxed);
-                }
-                if let Ok(mut slot) = slots[super::at(position - start)].lock() {
-                    *slot = Some((finished, watch));
-                }
-            }
-        };
-        if threads == 1 || size == 1 {
-            work();
-        } else {
-            std::thread::scope(|scope| {
-                for _ in 0..threads.min(size) {
-                    scope.spawn(work);
-                }
-            });
-        }
-        drop(reading);
-        let mut heap = memory.write();
-        heap.dependence.kept = kept.take();
-        let mut full = None;
-        for (block, slot) in (start..).zip(slots) {
-            let Ok(Some((finished, watch))) = slot.into_inner() else {
-                outcome.stop =
-                    Some(Box::new(Stop::general(Blame::Bug, StopKind::Internal, "a block was lost")));
-                break;
-            };
-            if grid.program.communication == Communication::Reductions && finished.overlay.is_full() {
-                full = Some(block);
-                break;
-            }
-            outcome.instructions += finished.instructions;
-            used = used.saturating_add(finished.instructions).saturating_add(cost);
-            outcome.output.extend(finished.output);
-            outcome.dependency.merge(finished.dependency);
-            if grid.selection.is_none() {
-                finished.overlay.merge_into(&mut heap);
-            }
-            if let Some(watch) = watch {
-                collect(watch);
-            }
-            outcome.stop =
-                finished.stop.or_else(|| over_limit(grid, used, outcome.output.len(), finished.index));
-            if outcome.stop.is_some() {
-                break;
-            }
-        }
-        if full.is_some() && grid.selection.is_some() {
-            let sentence = "a block of the sample has more reductions than can be kept for its end";
-            outcome.stop = Some(Box::new(Stop::general(Blame::Limit, StopKind::Limit, sentence)));
-            return outcome;
-        }
-        if let Some(block) = full {
-            let mut outcome =
-                run_in_turns(grid, &mut heap, block..count, Begun { outcome, used }, listen, collect);
-            outcome.earlier = heap.dependence.kept.take();
-            return outcome;
-        }
-        kept = heap.dependence.kept.take();
-        start = end;
-    }
-    outcome.earlier = kept;
-    outcome
-}
-
 /// The stop if the blocks exceed a limit together, although no single block does.
 pub(super) fn over_limit(grid: &Grid<'_>, used: u64, printed: usize, last: [u32; 3]) -> Option<Box<Stop>> {
     let mut stop = if used > grid.limits.instructions {
@@ -442,54 +316,6 @@ pub(super) fn over_limit(grid: &Grid<'_>, used: u64, printed: usize, last: [u32;
     stop.block = Some(last);
     stop.notes.push(format!("block ({x},{y},{z}) exceeded it when it ended"));
     Some(Box::new(stop))
-}
-
-fn run_block(
-    grid: &Grid<'_>,
-    base: &Heap,
-    block: u32,
-    spare: &mut Spare,
-    watch: Option<&mut (dyn Observer + 'static)>,
-    limit: u64,
-) -> Finished {
-    let mut run = BlockRun::new(grid, block, std::mem::take(spare));
-    let allowance = Allowance {
-        turn: TURN,
-        instructions: limit.saturating_sub(grid.start_cost()),
-        running: grid.running_share(),
-        kept: grid.kept_share(),
-    };
-    let mut global = Global::Overlay(base, Overlay::with_room(allowance.kept));
-    let mut watch = watch.map(|w| -> &mut (dyn Observer + 'static) { w });
-    let mut suspicion = Suspicion::default();
-    let stop = loop {
-        match run.run(grid, &mut global, watch.as_deref_mut(), &allowance) {
-            Progress::Stopped(stop) => break Some(stop),
-            Progress::Done => break None,
-            Progress::Expired => {}
-        }
-        let due = suspicion.is_due(run.instructions, run.progress());
-        if let Some(steps) = due.or(run.polling.then_some(POLLING)) {
-            match run.look(grid, &mut global, watch.as_deref_mut(), steps) {
-                // Another block of the wave may write what the loop reads, although that is not visible here.
-                Look::Stuck(spins) if spins.iter().any(|spin| spin.global) => {}
-                Look::Stuck(spins) => break Some(Box::new(run.endless(grid, &spins))),
-                Look::Ended(Progress::Stopped(stop)) => break Some(stop),
-                Look::Ended(_) | Look::Moves => {}
-            }
-        }
-    };
-    let overlay = match global {
-        Global::Overlay(_, overlay) => overlay,
-        Global::Direct(_) => Overlay::default(),
-    };
-    if let Some(watch) = watch {
-        watch.ended();
-    }
-    let (instructions, index, dependency) = (run.instructions, run.index(), run.dependency());
-    let (output, left) = run.end();
-    *spare = left;
-    Finished { overlay, output, instructions, index, dependency, stop }
 }
 
 /// The state of all running blocks after a check for progress.
@@ -579,16 +405,16 @@ pub(super) type Active = (BlockRun, Option<Box<dyn Observer>>);
 
 /// What the blocks have done that ended before others take turns.
 #[derive(Default)]
-struct Begun {
-    outcome: Outcome,
+pub(super) struct Begun {
+    pub outcome: Outcome,
     /// Instructions, and the start cost of blocks.
-    used: u64,
+    pub used: u64,
 }
 
 /// Runs blocks in turns on the memory itself. A block that does not finish in its turn lets the next one start, so blocks
 /// may wait for each other. If all active blocks wait, their number is doubled, up to the number that a device runs at the
 /// same time.
-fn run_in_turns(
+pub(super) fn run_in_turns(
     grid: &Grid<'_>,
     heap: &mut Heap,
     blocks: Range<u32>,

@@ -28,6 +28,7 @@ mod turns;
 mod used;
 mod warp;
 mod watched;
+mod waves;
 
 pub use access::{Access, AccessKind, lanes_of};
 pub(crate) use block::CLUSTER_BARRIER;

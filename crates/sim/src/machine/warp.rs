@@ -167,14 +167,19 @@ impl Warp<'_, '_> {
     /// Runs at most `quantum` instructions.
     pub fn run(&mut self, quantum: u64) -> Turn {
         match self.watch.as_deref().map(Observer::detail) {
-            None => self.run_loop::<false, false>(quantum),
-            Some(Detail::Instructions) => self.run_loop::<true, false>(quantum),
-            Some(Detail::Stretches) => self.run_loop::<false, true>(quantum),
+            None if !self.grid.program.has_faster_bundles => self.run_loop::<false, false, false>(quantum),
+            None => self.run_loop::<false, false, true>(quantum),
+            Some(Detail::Instructions) => self.run_loop::<true, false, true>(quantum),
+            Some(Detail::Stretches) => self.run_loop::<false, true, true>(quantum),
         }
     }
 
-    /// Runs, and reports to the observer each instruction (`WATCHED`), stretches (`COUNTED`), or neither.
-    fn run_loop<const WATCHED: bool, const COUNTED: bool>(&mut self, quantum: u64) -> Turn {
+    /// Runs, and reports to the observer each instruction (`WATCHED`), stretches (`COUNTED`), or neither; by bundles where they are
+    /// faster (`BUNDLED`).
+    fn run_loop<const WATCHED: bool, const COUNTED: bool, const BUNDLED: bool>(
+        &mut self,
+        quantum: u64,
+    ) -> Turn {
         let code: &[Inst] = &self.grid.program.code;
         let sights = if WATCHED { self.watch.as_deref().and_then(Observer::sights) } else { None };
         let sight = |pc: u32| match &sights {
@@ -214,7 +219,8 @@ impl Warp<'_, '_> {
                 let mask = self.state.subwarp.mask;
                 let bundled = match &inst.bundle {
                     Some(bundle)
-                        if (WATCHED || bundle.is_faster())
+                        if BUNDLED
+                            && (WATCHED || bundle.is_faster())
                             && mask == u32::MAX
                             && clock + u64::from(bundle.length()) - 1 <= slice
                             && pc.saturating_add(bundle.length()) <= meet =>

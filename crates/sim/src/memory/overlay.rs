@@ -61,6 +61,17 @@ impl Operation {
     }
 }
 
+/// An atomic operation that is done when the wave ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Postponed {
+    /// What is done to each cell.
+    pub operation: Operation,
+    /// With what, one cell after the other.
+    pub operand: u128,
+    /// The new values of the cells, if only the block itself changes them.
+    pub after: u128,
+}
+
 /// An atomic operation on one cell, or several that were combined.
 #[derive(Clone, Copy, Debug)]
 struct Update {
@@ -101,7 +112,7 @@ impl Page {
 
 /// Page numbers are hashed by one multiplication; they come from our own allocator, not from an adversary.
 #[derive(Default)]
-pub(super) struct PageHasher(u64);
+pub(crate) struct PageHasher(u64);
 
 impl Hasher for PageHasher {
     fn finish(&self) -> u64 {
@@ -217,46 +228,69 @@ impl Overlay {
         }
     }
 
+    /// Combines an atomic operation with the latest one on its cell, if that can be done and nothing else has to be. Returns whether
+    /// it is done.
+    #[inline]
+    fn fold(&mut self, address: u64, cell: &Postponed) -> bool {
+        let (number, offset, bytes) = (address >> PAGE_SHIFT, in_page(address), cell.operation.ty.bytes());
+        let place = match self.last {
+            Some((last, place)) if last == number => Some(place),
+            _ => self.index.get(&number).copied(),
+        };
+        let Some(page) = place.and_then(|place| self.pages.get_mut(place)) else { return false };
+        let (data, words, dirty) = (&mut page.data, &page.latest, page.dirty[offset / 64] >> (offset % 64));
+        let latest = words.get(offset / 4).copied().unwrap_or(0);
+        let whole = match bytes {
+            4 => dirty.trailing_zeros() >= 4,
+            8 => dirty.trailing_zeros() >= 8 && words.get(offset / 4 + 1) == Some(&latest),
+            _ => false,
+        };
+        let update = latest.checked_sub(1).and_then(|latest| self.updates.get_mut(at(latest)));
+        let Some(update) = update.filter(|update| whole && update.address == address) else { return false };
+        let known = self.operations.get(at(update.operation));
+        if known.is_none_or(|known| !known.is(&cell.operation)) || !cell.operation.folds() {
+            return false;
+        }
+        let both = (cell.operation.apply)(u128::from(update.operand), cell.operand);
+        update.operand = u64::try_from(both & u128::from(u64::MAX)).unwrap_or(0);
+        let (after, data) = (cell.after.to_le_bytes(), data.get_mut(offset..).unwrap_or_default());
+        if let (4, Some(word), Some(after)) = (bytes, data.first_chunk_mut::<4>(), after.first_chunk()) {
+            *word = *after;
+        } else if let (Some(word), Some(after)) = (data.first_chunk_mut::<8>(), after.first_chunk()) {
+            *word = *after;
+        }
+        true
+    }
+
     /// Keeps an atomic operation on a cell. The block's own reads see its result.
-    fn update(&mut self, heap: &Heap, allocation: usize, address: u64, operation: Operation, operand: u64) {
+    fn update(&mut self, heap: &Heap, allocation: usize, address: u64, cell: Postponed) {
+        let Postponed { operation, operand, after } = cell;
+        let operand = u64::try_from(operand).unwrap_or(0);
         let (offset, bytes) = (in_page(address), at(operation.ty.bytes()));
         let page = self.page_mut(heap, allocation, address >> PAGE_SHIFT);
         // Aligned cells of at most 8 bytes never cross a page or a mask word.
         let mask = ((1u64 << bytes) - 1) << (offset % 64);
-        let Some(cell) = page.data.get_mut(offset..offset + bytes) else { return };
-        apply(operation, cell, operand);
+        match (page.data.get_mut(offset..offset + bytes), after.to_le_bytes().get(..bytes)) {
+            (Some(cell), Some(after)) => cell.copy_from_slice(after),
+            _ => return,
+        }
         // After the block's own store, what other blocks do to the cell before this block is lost anyway.
         if page.dirty[offset / 64] & mask != 0 {
             page.dirty[offset / 64] |= mask;
             return;
         }
-        let page = if page.latest.is_empty() {
+        if page.latest.is_empty() {
             if self.used() + PAGE > self.room {
                 self.excess.get_or_insert_with(|| Box::new(Page::empty(address, 0)));
                 return;
             }
             self.updated += 1;
-            let page = self.page_mut(heap, allocation, address >> PAGE_SHIFT);
-            page.latest.resize(PAGE / 4, 0);
-            page
-        } else {
-            page
-        };
+            self.page_mut(heap, allocation, address >> PAGE_SHIFT).latest.resize(PAGE / 4, 0);
+        }
         let words = offset / 4..(offset + bytes).div_ceil(4);
-        let known = page.latest.get(words.clone()).unwrap_or_default();
-        let same = known.first().filter(|first| known.iter().all(|number| number == *first));
-        let latest = same.and_then(|number| number.checked_sub(1));
         let known = self.operations.iter().position(|known| known.is(&operation));
         let kind = known.unwrap_or(self.operations.len());
         let Ok(kind) = u32::try_from(kind) else { return };
-        if let Some(latest) = latest.filter(|_| operation.folds())
-            && let Some(update) = self.updates.get_mut(at(latest))
-            && (update.address, update.operation) == (address, kind)
-        {
-            let both = (operation.apply)(u128::from(update.operand), u128::from(operand));
-            update.operand = u64::try_from(both & u128::from(u64::MAX)).unwrap_or(0);
-            return;
-        }
         let number = u32::try_from(self.updates.len() + 1).unwrap_or(u32::MAX);
         if self.used() + UPDATE_BYTES > self.room || number == u32::MAX {
             self.excess.get_or_insert_with(|| Box::new(Page::empty(address, 0)));
@@ -405,20 +439,17 @@ impl Global<'_> {
 
     /// Keeps an atomic operation on aligned cells of together `bytes` bytes until the wave ends; the block's own reads see its
     /// result. `false` if this view is the memory itself: then nothing is done.
-    pub fn postpone(
-        &mut self,
-        address: u64,
-        bytes: u32,
-        operation: Operation,
-        operand: u128,
-    ) -> Result<bool, Fault> {
+    pub fn postpone(&mut self, address: u64, bytes: u32, cells: Postponed) -> Result<bool, Fault> {
         let Global::Overlay(heap, overlay) = self else { return Ok(false) };
-        let allocation = heap.locate(address, u64::from(bytes))?;
-        let size = operation.ty.bytes().clamp(1, 8);
+        let size = cells.operation.ty.bytes().clamp(1, 8);
         for start in (0..bytes).step_by(at(size)) {
-            let cell = operand >> (8 * start) & (u128::MAX >> (128 - 8 * size));
-            let cell = u64::try_from(cell).unwrap_or(0);
-            overlay.update(heap, allocation, address + u64::from(start), operation, cell);
+            let part = |all: u128| all >> (8 * start) & (u128::MAX >> (128 - 8 * size));
+            let cell = Postponed { operand: part(cells.operand), after: part(cells.after), ..cells };
+            let address = address + u64::from(start);
+            if !overlay.fold(address, &cell) {
+                let allocation = heap.locate(address, u64::from(size))?;
+                overlay.update(heap, allocation, address, cell);
+            }
         }
         Ok(true)
     }
@@ -571,6 +602,13 @@ mod tests {
     };
     const MAX: Operation = Operation { combine: Combine::Max, ty: Type::U32, apply: u128::max };
 
+    /// An operation of the block on a cell.
+    fn postpone(view: &mut Global<'_>, address: u64, operation: Operation, operand: u128) {
+        let before = u128::from(u32::from_le_bytes(view.read(address).unwrap()));
+        let after = (operation.apply)(before, operand);
+        assert!(view.postpone(address, 4, Postponed { operation, operand, after }).unwrap());
+    }
+
     fn overlay_of(heap: &Heap, act: impl Fn(&mut Global<'_>)) -> Overlay {
         let mut view = Global::Overlay(heap, Overlay::with_room(1 << 20));
         act(&mut view);
@@ -586,8 +624,8 @@ mod tests {
         let blocks: Vec<Overlay> = (1..=3)
             .map(|n| {
                 overlay_of(&heap, |view| {
-                    assert!(view.postpone(a, 4, ADD, n).unwrap());
-                    assert!(view.postpone(a, 4, ADD, n).unwrap());
+                    postpone(view, a, ADD, n);
+                    postpone(view, a, ADD, n);
                     assert_eq!(u128::from(u32::from_le_bytes(view.read(a).unwrap())), 10 + 2 * n);
                 })
             })
@@ -605,16 +643,16 @@ mod tests {
         let a = heap.allocate("a", 64).unwrap();
         // max(0 + 1, 5) + 1, then a store of 3 and + 1 at the next cell.
         let first = overlay_of(&heap, |view| {
-            view.postpone(a, 4, ADD, 1).unwrap();
-            view.postpone(a, 4, MAX, 5).unwrap();
-            view.postpone(a, 4, ADD, 1).unwrap();
-            view.postpone(a + 4, 4, ADD, 9).unwrap();
+            postpone(view, a, ADD, 1);
+            postpone(view, a, MAX, 5);
+            postpone(view, a, ADD, 1);
+            postpone(view, a + 4, ADD, 9);
             view.write(a + 4, [3, 0, 0, 0]).unwrap();
-            view.postpone(a + 4, 4, ADD, 1).unwrap();
+            postpone(view, a + 4, ADD, 1);
         });
         let second = overlay_of(&heap, |view| {
-            view.postpone(a, 4, ADD, 1).unwrap();
-            view.postpone(a + 4, 4, ADD, 1).unwrap();
+            postpone(view, a, ADD, 1);
+            postpone(view, a + 4, ADD, 1);
         });
         first.merge_into(&mut heap);
         second.merge_into(&mut heap);
@@ -628,7 +666,7 @@ mod tests {
         let overlay = overlay_of(&heap, |view| {
             view.write(freed, [1]).unwrap();
             view.write(a, [2]).unwrap();
-            view.postpone(a + 4, 4, ADD, 3).unwrap();
+            postpone(view, a + 4, ADD, 3);
         });
         heap.lend("before", 4096, 64).unwrap();
         heap.free(freed).unwrap();
@@ -644,7 +682,7 @@ mod tests {
         for room in [100, 2000, 4000] {
             let mut view = Global::Overlay(&heap, Overlay::with_room(room));
             for i in 0..1000 {
-                view.postpone(a, 4, if i % 2 == 0 { ADD } else { MAX }, 1).unwrap();
+                postpone(&mut view, a, if i % 2 == 0 { ADD } else { MAX }, 1);
             }
             assert!(view.is_full() && view.overlay_bytes() <= room, "{room}");
         }

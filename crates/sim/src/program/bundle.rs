@@ -183,6 +183,7 @@ pub(super) fn find(program: &mut Program, execute: Execute) {
             let sums = sums(&program.code[pc..pc + length], &steps, &uses);
             let (bases, steps, sums) = (bases.into(), steps.into(), sums.into());
             let bundle = Bundle { number, first, bases, steps, sums, execute };
+            program.has_faster_bundles |= bundle.is_faster();
             program.code[pc].bundle = Some(Arc::new(bundle));
             number += 1;
             pc += length;

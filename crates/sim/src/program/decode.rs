@@ -192,6 +192,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 communication: Communication::None,
                 lanes_wait: false,
                 bundles: 0,
+                has_faster_bundles: false,
                 time_rows: TimeRows::default(),
                 dynamic_rows: Vec::new(),
                 sources: Vec::new(),

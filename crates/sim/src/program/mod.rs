@@ -71,6 +71,8 @@ pub struct Program {
     pub lanes_wait: bool,
     /// The number of bundles.
     pub(crate) bundles: usize,
+    /// Whether any of them is worth it without an observer of instructions.
+    pub(crate) has_faster_bundles: bool,
     /// Registers whose values come from a clock.
     pub(crate) time_rows: TimeRows,
     /// Rows that hold addresses in dynamic shared memory, until its start is known.

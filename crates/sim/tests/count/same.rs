@@ -101,6 +101,20 @@ fn a_launch_that_stops_is_counted_up_to_there() {
 }
 
 #[test]
+fn a_limit_that_blocks_exceed_together_ends_the_counts_at_one_block() {
+    let mut first = None;
+    for threads in [1, 2, 5] {
+        let case = Case { grid: 200, threads, ..Case::new(MIXED, 128, |t| t * 36 % 8192) };
+        let (mut device, launch) = case.prepare();
+        device.limits.instructions = 30_000;
+        let counted = device.count(&launch, &CountSettings::default());
+        assert!(counted.outcome.stop.is_some());
+        assert!((65..200).contains(&counted.counters.blocks), "{}", counted.counters.blocks);
+        assert_eq!(*first.get_or_insert_with(|| counted.counters.clone()), counted.counters);
+    }
+}
+
+#[test]
 fn little_memory_is_said_and_changes_no_exact_count() {
     let case = Case::new("ld.global.u32 %r1, [%g];", 32, |t| t * 8192);
     let (mut device, launch) = case.prepare();
