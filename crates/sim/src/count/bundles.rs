@@ -27,7 +27,7 @@ struct Way {
     distances: Vec<Row<u32>>,
     /// The cost of each load.
     costs: Vec<(u32, Traffic)>,
-    /// A number of hits, and the costs of so many. One block has often as many as the next.
+    /// Some number of hits, and their costs. One block has often as many as the next.
     product: (u64, Vec<(u32, Traffic)>),
 }
 
