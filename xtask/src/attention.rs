@@ -32,7 +32,9 @@ use warpproof_kernels::tolerance::Precision;
 use warpproof_model::Device as Model;
 use warpproof_toolchain::{Options, Toolchain};
 
+use crate::cores;
 use crate::in_release;
+use crate::part::Part;
 use crate::root;
 use cases::{Shaped, Variant, shapes, variants};
 use page::Line;
@@ -46,21 +48,62 @@ fn folder() -> PathBuf {
 /// Runs the study. `quick` leaves out long shapes and all seeds except the first, and compares the rest with the committed table.
 /// All errors are reported at the end. `bless` writes tables and page after all runs; with `quick`, it writes the table of
 /// quantization, which takes minutes, and the page, otherwise from the committed table.
-pub(crate) fn run(quick: bool, rung: Option<&str>, bless: bool) -> Result<(), String> {
+pub(crate) fn run(part: &Part, quick: bool, rung: Option<&str>, bless: bool) -> Result<String, String> {
     if bless && rung.is_some() {
         return Err("--bless needs all rungs: leave out --rung".to_owned());
     }
     if bless && quick {
-        return write_page(&Committed::read()?.csv, &write_quantized()?);
+        return write_page(&Committed::read()?.csv, &write_quantized()?).map(|()| String::new());
+    }
+    if !part.is_whole() {
+        return sample(part);
     }
     if quick {
-        return study(quick, rung, bless);
+        return study(quick, rung, bless).map(|()| "all inputs of small shapes".to_owned());
     }
     let mut task = vec!["attention"];
     task.extend(bless.then_some("--bless"));
     task.extend(rung.into_iter().flat_map(|rung| ["--rung", rung]));
     // Thousands of launches, many under eight schedules.
-    in_release(&task, || study(quick, rung, bless))
+    in_release(&task, || study(quick, rung, bless)).map(|()| "all inputs".to_owned())
+}
+
+/// An item of a sample.
+enum Item {
+    /// A rung on one input: the indices of its shape and of the rung.
+    Case(usize, Distribution, usize),
+    /// A plan under the checks.
+    Plan(Request),
+}
+
+/// Rungs on inputs of small shapes, and plans under the checks, each alone.
+fn sample(part: &Part) -> Result<String, String> {
+    let toolchain = Toolchain::find(&Options::from_env().with_cuda(12)).map_err(|error| error.to_string())?;
+    let committed = Committed::read()?;
+    let (shapes, variants) = (shapes(), variants());
+    let mut items: Vec<Item> = silence::requests(true).into_iter().map(Item::Plan).collect();
+    for (shape, _) in shapes.iter().enumerate().filter(|(_, shape)| shape.quick) {
+        for distribution in Distribution::ALL {
+            items.extend((0..variants.len()).map(|variant| Item::Case(shape, distribution, variant)));
+        }
+    }
+    let results = part.each(cores(), &items, |item| match item {
+        Item::Plan(request) => silence::checked(&toolchain, request).map(|_| Vec::new()),
+        Item::Case(shape, distribution, variant) => {
+            let mut study =
+                Study { toolchain: &toolchain, lines: Vec::new(), nulls: Vec::new(), wrong: Vec::new() };
+            let (Some(shape), Some(variant)) = (shapes.get(*shape), variants.get(*variant)) else {
+                return Err("internal error: no such case".to_owned());
+            };
+            study.case(shape, *distribution, 0, std::slice::from_ref(variant))?;
+            study.wrong.extend(committed.compare(&study.lines, false));
+            Ok(study.wrong)
+        }
+    });
+    let results = results.all()?;
+    let note = results.note("inputs of rungs and plans under the checks");
+    let wrong: Vec<String> = results.into_results().flatten().collect();
+    if wrong.is_empty() { Ok(note) } else { Err(format!("{} wrong:\n{}", wrong.len(), wrong.join("\n"))) }
 }
 
 fn study(quick: bool, rung: Option<&str>, bless: bool) -> Result<(), String> {
@@ -72,7 +115,7 @@ fn study(quick: bool, rung: Option<&str>, bless: bool) -> Result<(), String> {
     }
     // Read first: hours of work would be wasted if there were no table to compare with.
     let committed = if bless { None } else { Some(Committed::read()?) };
-    let mut study = Study { toolchain, lines: Vec::new(), nulls: Vec::new(), wrong: Vec::new() };
+    let mut study = Study { toolchain: &toolchain, lines: Vec::new(), nulls: Vec::new(), wrong: Vec::new() };
     for shape in shapes().into_iter().filter(|shape| !quick || shape.quick) {
         for distribution in Distribution::ALL {
             for seed in 0..if quick { 1 } else { SEEDS } {
@@ -86,7 +129,7 @@ fn study(quick: bool, rung: Option<&str>, bless: bool) -> Result<(), String> {
     if rung.is_none() && !bless {
         study.quantization(quick, committed.as_ref())?;
     }
-    let silence = silence::run(&study.toolchain, rung, quick);
+    let silence = silence::run(study.toolchain, rung, quick);
     println!("{}", silence.summary);
     study.wrong.extend(silence.wrong);
     match committed {
@@ -101,8 +144,8 @@ fn study(quick: bool, rung: Option<&str>, bless: bool) -> Result<(), String> {
     Err(format!("{} wrong:\n{}", study.wrong.len(), study.wrong.join("\n")))
 }
 
-struct Study {
-    toolchain: Toolchain,
+struct Study<'t> {
+    toolchain: &'t Toolchain,
     lines: Vec<Line>,
     /// For the current shape: each null output, and whether some input has detected it.
     nulls: Vec<(Null, bool)>,
@@ -136,7 +179,7 @@ impl Known {
     }
 }
 
-impl Study {
+impl Study<'_> {
     /// All variants on one input in each format.
     fn case(
         &mut self,
@@ -180,7 +223,7 @@ impl Study {
             ..request.clone()
         };
         let plan = Plan::new(&request, l4()?).map_err(|error| error.to_string())?;
-        let ptx = plan.compile(&self.toolchain).map_err(|error| error.to_string())?;
+        let ptx = plan.compile(self.toolchain).map_err(|error| error.to_string())?;
         let (exact, bits) = known.of(&plan)?;
         let mut gpu = warpproof_sim::Device::new();
         let attention = Attention::load(plan, &ptx, &mut gpu).map_err(|error| error.to_string())?;

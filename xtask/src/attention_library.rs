@@ -9,8 +9,9 @@ use std::{
     process::Command,
 };
 
-use warpproof_toolchain::{Options, Part, Toolchain};
+use warpproof_toolchain::{Options, Toolchain};
 
+use crate::part::Part;
 use crate::program;
 use crate::python;
 use crate::root;
@@ -18,7 +19,7 @@ use crate::target;
 use crate::wheel::{Environment, done};
 
 /// Runs the programs and the tests.
-pub(crate) fn run() -> Result<(), String> {
+pub(crate) fn run(part: &Part) -> Result<String, String> {
     program::workspace()?;
     let place = target().join("attention-library");
     let wheel = python::debug_wheel(&place)?;
@@ -26,8 +27,18 @@ pub(crate) fn run() -> Result<(), String> {
     let requirements = root().join("python/sample/attention-requirements.txt");
     environment.pip(&[&wheel.display().to_string(), "-r", &requirements.display().to_string()])?;
 
+    let parts: [Item; 4] = [same_bits, oracles, bench, tests];
+    let results = part.try_each(&parts, |item| item(&place, &environment))?;
+    Ok(results.note("parts"))
+}
+
+/// What a sample can take alone.
+type Item = fn(&Path, &Environment) -> Result<(), String>;
+
+/// The programs in C, Rust and Python print the same hash.
+fn same_bits(place: &Path, environment: &Environment) -> Result<(), String> {
     let debug = target().join("debug");
-    let c = compile(&place, &debug)?;
+    let c = compile(place, &debug)?;
     let line = |name: &str, command: &mut Command| {
         let line = printed(command)?;
         println!("{name}: {line}");
@@ -41,16 +52,30 @@ pub(crate) fn run() -> Result<(), String> {
     if lines.iter().any(|line| line != &lines[0]) {
         return Err(format!("expected the same line of all three, found {lines:?}"));
     }
-    done(&mut exec(&debug, &debug.join("examples/verify")))?;
+    Ok(())
+}
+
+/// The library against the oracles.
+fn oracles(_: &Path, _: &Environment) -> Result<(), String> {
+    let debug = target().join("debug");
+    done(&mut exec(&debug, &debug.join("examples/verify")))
+}
+
+/// `bench attention` finds PyTorch.
+fn bench(place: &Path, environment: &Environment) -> Result<(), String> {
     let python = environment.programs().join("python");
     let ledger = place.join("ledger");
-    let mut bench = Command::new(debug.join("warpproof"));
+    let mut bench = Command::new(target().join("debug").join("warpproof"));
     bench
         .args(["bench", "attention", "--shape", "1,4,2,64,64,64", "--python"])
         .arg(python)
         .arg("--ledger")
         .arg(ledger);
-    done(&mut bench)?;
+    done(&mut bench)
+}
+
+/// The tests of the Python package.
+fn tests(_: &Path, environment: &Environment) -> Result<(), String> {
     let tests = root().join("python/tests/test_attention.py");
     done(environment.python().args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]).arg(tests))
 }
@@ -66,7 +91,7 @@ fn exec(debug: &Path, program: &Path) -> Command {
 fn compile(place: &Path, debug: &Path) -> Result<PathBuf, String> {
     let crate_folder = root().join("crates/attention");
     let toolchain = Toolchain::find(&Options::from_env().with_cuda(12)).map_err(|error| error.to_string())?;
-    let headers = toolchain.part(Part::Headers).ok_or("found no CUDA headers")?;
+    let headers = toolchain.part(warpproof_toolchain::Part::Headers).ok_or("found no CUDA headers")?;
     let (libraries, program) = (place.join("libraries"), place.join("first_call"));
     fs::create_dir_all(&libraries).map_err(|error| format!("{}: {error}", libraries.display()))?;
     for (file, name) in

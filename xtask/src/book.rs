@@ -27,6 +27,7 @@ use std::{
 
 use warpproof_sim::check::Class;
 
+use crate::part::Part;
 use crate::program;
 use crate::root;
 
@@ -56,50 +57,67 @@ enum Kind {
 }
 
 /// Runs the pages; `bless` writes what the commands print into them instead of comparing.
-pub(crate) fn run(bless: bool) -> Result<(), String> {
+pub(crate) fn run(part: &Part, bless: bool) -> Result<String, String> {
     let programs = program::warpproof()?;
     let programs = programs.parent().unwrap_or(Path::new("."));
     let mut drift = String::new();
-    let mut ran = 0;
     for class in Class::ALL {
         let page = format!("{CLASSES}/{}.md", class.name());
         if !root().join(&page).is_file() {
             let _ = writeln!(drift, "{page} is missing: reports of class `{}` link to it", class.name());
         }
     }
+    let mut pages_to_run = Vec::new();
     for path in pages(&root().join(PAGES))? {
         let name = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
         let text = fs::read_to_string(&path).map_err(|error| format!("cannot read {name}: {error}"))?;
         let blocks = blocks(&text).map_err(|error| format!("{name}:{error}"))?;
-        if blocks.iter().all(|block| block.kind != Kind::Console) {
-            continue;
-        }
-        println!("{name}");
-        ran += 1;
-        let page = play(&text, &blocks, programs).map_err(|error| format!("{name}:{error}"))?;
-        // Such a page is not written either: it would present a wrong kernel as correct.
-        if let Some(class) = class_of(&path)
-            && !page.contains(&format!("[{class}]: "))
-        {
-            let _ = writeln!(drift, "{name} shows no report of class `{class}`");
-            continue;
-        }
-        if page == text {
-            continue;
-        }
-        if bless {
-            fs::write(&path, page).map_err(|error| format!("cannot write {name}: {error}"))?;
-        } else {
-            drift += &difference(&name, &text, &page);
+        if blocks.iter().any(|block| block.kind == Kind::Console) {
+            pages_to_run.push(Page { path, name, text, blocks });
         }
     }
+    let results = part.try_each(&pages_to_run, |page| page.verify(programs, bless))?;
+    let note = results.note("pages");
+    drift.extend(results.into_results());
     if drift.is_empty() {
-        println!("book: {ran} pages show what their commands print");
-        return Ok(());
+        println!("book: {note} show what their commands print");
+        return Ok(note);
     }
     Err(format!(
         "the book does not show what its commands print:\n{drift}if the printed text is right, run `cargo xtask book --bless`"
     ))
+}
+
+/// A page with commands.
+struct Page {
+    path: PathBuf,
+    /// From the root.
+    name: String,
+    text: String,
+    blocks: Vec<Block>,
+}
+
+impl Page {
+    /// Runs its commands, and writes what they print or returns what differs.
+    fn verify(&self, programs: &Path, bless: bool) -> Result<String, String> {
+        let Self { path, name, text, blocks } = self;
+        println!("{name}");
+        let page = play(text, blocks, programs).map_err(|error| format!("{name}:{error}"))?;
+        // Such a page is not written either: it would present a wrong kernel as correct.
+        if let Some(class) = class_of(path)
+            && !page.contains(&format!("[{class}]: "))
+        {
+            return Ok(format!("{name} shows no report of class `{class}`\n"));
+        }
+        if page == *text {
+            return Ok(String::new());
+        }
+        if bless {
+            fs::write(path, page).map_err(|error| format!("cannot write {name}: {error}"))?;
+            return Ok(String::new());
+        }
+        Ok(difference(name, text, &page))
+    }
 }
 
 /// The Markdown files below a directory, in order.

@@ -11,17 +11,13 @@ use std::{
     collections::BTreeSet,
     env, fs, panic,
     path::{Path, PathBuf},
-    sync::{
-        atomic::{AtomicUsize, Ordering},
-        mpsc,
-    },
-    thread,
     time::Instant,
 };
 
 use warpproof_ptx::{LineIndex, parse, print};
 use warpproof_toolchain::{AssembleError, CompileOptions, Options, Source, Toolchain};
 
+use crate::part::Part;
 use crate::root;
 
 /// Modules compiled from each CUDA source. With this many, every architecture is combined with every compiler release and
@@ -40,7 +36,7 @@ fn directory() -> PathBuf {
 }
 
 /// Builds and checks every module whose name contains `filter`, `jobs` at a time.
-pub(crate) fn run(filter: Option<&str>, jobs: usize) -> Result<(), String> {
+pub(crate) fn run(part: &Part, filter: Option<&str>, jobs: usize) -> Result<String, String> {
     let start = Instant::now();
     let corpus = root().join("corpus");
     let mut modules = cuda_modules(&corpus)?;
@@ -60,9 +56,13 @@ pub(crate) fn run(filter: Option<&str>, jobs: usize) -> Result<(), String> {
     fs::create_dir_all(&place).map_err(|error| format!("{}: {error}", place.display()))?;
     remove_stale(&place, filter, &modules)?;
 
-    let outcomes = check_all(&modules, &toolchains, &place, jobs);
+    let results =
+        part.each(jobs, &modules, |module| (module, check(module, toolchains.of(module.cuda), &place)));
+    let note = results.note("modules");
+    let outcomes: Vec<(&Module, Outcome)> = results.into_results().collect();
     let seconds = start.elapsed().as_secs_f64();
-    report(&modules, &outcomes, seconds)
+    report(&outcomes, seconds)?;
+    Ok(note)
 }
 
 /// Removes modules of an earlier selection, which the benchmark would include.
@@ -315,31 +315,6 @@ enum Verdict {
     Failed(String),
 }
 
-/// The outcomes, in the order of the modules.
-fn check_all(modules: &[Module], toolchains: &Toolchains, place: &Path, jobs: usize) -> Vec<Outcome> {
-    let next = AtomicUsize::new(0);
-    let (send, receive) = mpsc::channel();
-    thread::scope(|scope| {
-        for _ in 0..jobs.clamp(1, modules.len().max(1)) {
-            let (send, next) = (send.clone(), &next);
-            scope.spawn(move || {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(module) = modules.get(index) else { break };
-                    let outcome = check(module, toolchains.of(module.cuda), place);
-                    if send.send((index, outcome)).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-    });
-    drop(send);
-    let mut outcomes: Vec<(usize, Outcome)> = receive.into_iter().collect();
-    outcomes.sort_by_key(|(index, _)| *index);
-    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
-}
-
 fn check(module: &Module, toolchain: &Toolchain, place: &Path) -> Outcome {
     let (mut bytes, mut parsed) = (0, false);
     let verdict = source(module, toolchain).and_then(|ptx| {
@@ -453,9 +428,9 @@ fn first_difference(left: &str, right: &str) -> Option<String> {
     Some(shown.join("\n"))
 }
 
-fn report(modules: &[Module], outcomes: &[Outcome], seconds: f64) -> Result<(), String> {
+fn report(outcomes: &[(&Module, Outcome)], seconds: f64) -> Result<(), String> {
     let mut failed = Vec::new();
-    for (module, outcome) in modules.iter().zip(outcomes) {
+    for (module, outcome) in outcomes {
         match &outcome.verdict {
             Verdict::Same => {}
             Verdict::Refused(reason) => println!("{}: refused by ptxas: {reason}", module.name),
@@ -465,20 +440,21 @@ fn report(modules: &[Module], outcomes: &[Outcome], seconds: f64) -> Result<(), 
             }
         }
     }
-    let parsed = outcomes.iter().filter(|outcome| outcome.parsed).count();
-    let compared = outcomes.iter().filter(|outcome| matches!(outcome.verdict, Verdict::Same)).count();
-    let refused = outcomes.iter().filter(|outcome| matches!(outcome.verdict, Verdict::Refused(_))).count();
-    let kilobytes = outcomes.iter().map(|outcome| outcome.bytes).sum::<usize>() / 1000;
+    let parsed = outcomes.iter().filter(|(_, outcome)| outcome.parsed).count();
+    let compared = outcomes.iter().filter(|(_, outcome)| matches!(outcome.verdict, Verdict::Same)).count();
+    let refused =
+        outcomes.iter().filter(|(_, outcome)| matches!(outcome.verdict, Verdict::Refused(_))).count();
+    let kilobytes = outcomes.iter().map(|(_, outcome)| outcome.bytes).sum::<usize>() / 1000;
     println!(
         "corpus: {} modules, {kilobytes} kB, {parsed} parsed, {compared} compared and the same, {refused} refused by \
          ptxas, {} failed, {seconds:.0} s",
-        modules.len(),
+        outcomes.len(),
         failed.len(),
     );
     if failed.is_empty() {
         return Ok(());
     }
-    Err(format!("{} of {} modules of the corpus failed: {}", failed.len(), modules.len(), failed.join(", ")))
+    Err(format!("{} of {} modules of the corpus failed: {}", failed.len(), outcomes.len(), failed.join(", ")))
 }
 
 /// The files of a directory with an extension, sorted, so that the selection is the same everywhere.

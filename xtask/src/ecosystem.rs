@@ -6,18 +6,19 @@
 //! what ran.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     fs,
     path::Path,
     process::Command,
-    sync::{Mutex, PoisonError},
+    sync::OnceLock,
     time::Instant,
 };
 
 use serde_json::Value;
 
 use crate::cores;
+use crate::part::Part;
 use crate::program;
 use crate::root;
 use crate::section::Section;
@@ -62,8 +63,14 @@ const MISUSE: &[&str] = &[
 /// CubeCL's memory pools live until the process ends. The longest first, so that no long job runs alone at the end.
 const JOBS: &[Job] = &[
     // Two thirds of the operators, more than the limit below requires; all of them take 1.5 times as long.
-    Job { environment: &[("OPS_PART", "1/3")], ..right("tinygrad") },
-    Job { environment: &[("OPS_PART", "2/3")], ..right("tinygrad") },
+    Job { environment: &[("OPS_PART", "1/12")], ..right("tinygrad") },
+    Job { environment: &[("OPS_PART", "2/12")], ..right("tinygrad") },
+    Job { environment: &[("OPS_PART", "4/12")], ..right("tinygrad") },
+    Job { environment: &[("OPS_PART", "5/12")], ..right("tinygrad") },
+    Job { environment: &[("OPS_PART", "7/12")], ..right("tinygrad") },
+    Job { environment: &[("OPS_PART", "8/12")], ..right("tinygrad") },
+    Job { environment: &[("OPS_PART", "10/12")], ..right("tinygrad") },
+    Job { environment: &[("OPS_PART", "11/12")], ..right("tinygrad") },
     Job { findings: MISUSE, ..right("cudarc") },
     right("numba"),
     Job { findings: &["memory-leak"], ..right("cubecl") },
@@ -93,33 +100,27 @@ struct Ran {
 }
 
 /// Runs everything and compares the book's table with it, or writes the table.
-pub(crate) fn run(bless: bool) -> Result<(), String> {
+pub(crate) fn run(part: &Part, bless: bool) -> Result<String, String> {
     let warpproof = program::workspace()?;
     let library = warpproof.with_file_name("libwarpproof_cuda.so");
     let place = target().join("ecosystem");
     fs::create_dir_all(&place).map_err(|error| format!("cannot make {}: {error}", place.display()))?;
-    let folders: BTreeSet<&str> = JOBS.iter().map(|job| job.folder).collect();
-    let folders: Vec<&str> = folders.into_iter().collect();
-    let set_up = |folder: &&str| {
-        let start = Instant::now();
-        // The network fails now and then; a real failure fails twice.
-        install(folder, &place).or_else(|_| install(folder, &place))?;
-        println!("{folder}: installed and built in {} s", start.elapsed().as_secs());
-        Ok(())
-    };
-    let problems: Vec<String> = at_once(&folders, set_up).into_iter().filter_map(Result::err).collect();
-    if !problems.is_empty() {
-        return Err(problems.join("\n"));
-    }
-    let outcomes = at_once(JOBS, |job| {
+    // A program is installed by the first of its runs; the others wait for it.
+    let folders: BTreeMap<&str, OnceLock<Result<(), String>>> =
+        JOBS.iter().map(|job| (job.folder, OnceLock::new())).collect();
+    let outcomes = part.each(cores(), JOBS, |job| {
+        let installed = folders.get(job.folder).ok_or("internal error: an unknown folder")?;
+        installed.get_or_init(|| set_up(job.folder, &place)).clone()?;
         let ran = job.run(&warpproof, &library, &place)?;
         println!("{}: {} s, {}", job.name(), ran.seconds, ran.output.trim_end().replace('\n', "\n  "));
         job.verify(&ran)?;
-        Ok(ran)
+        Ok::<Ran, String>(ran)
     });
+    let note = outcomes.note("runs of programs");
     let mut ran = Vec::new();
     let mut problems = Vec::new();
-    for (job, outcome) in JOBS.iter().zip(outcomes) {
+    for (index, outcome) in outcomes.found {
+        let job = JOBS.get(index).ok_or("internal error: an unknown run")?;
         match outcome {
             Ok(outcome) => ran.push((job, outcome)),
             Err(problem) => problems.push(format!("{}: {problem}", job.name())),
@@ -128,33 +129,18 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     if !problems.is_empty() {
         return Err(problems.join("\n"));
     }
-    let table = table(&ran)?;
-    SECTION.compare_or_write(&table, bless)
+    if part.is_whole() {
+        SECTION.compare_or_write(&table(&ran)?, bless)?;
+    }
+    Ok(note)
 }
 
-/// Processes items on all cores; returns the results in the order of the items.
-fn at_once<T: Sync, R: Send>(
-    things: &[T],
-    work: impl Fn(&T) -> Result<R, String> + Sync,
-) -> Vec<Result<R, String>> {
-    let mut done: Vec<Option<Result<R, String>>> = things.iter().map(|_| None).collect();
-    let queue = Mutex::new(things.iter().zip(done.iter_mut()));
-    std::thread::scope(|scope| {
-        for _ in 0..cores().clamp(1, things.len().max(1)) {
-            scope.spawn(|| {
-                loop {
-                    let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-                    let Some((thing, place)) = next else { return };
-                    *place = Some(work(thing));
-                }
-            });
-        }
-    });
-    done.into_iter()
-        .map(|result| {
-            result.unwrap_or_else(|| Err("internal error: no thread processed this item".to_owned()))
-        })
-        .collect()
+/// Installs a program. The network fails now and then; a real failure fails twice.
+fn set_up(folder: &str, place: &Path) -> Result<(), String> {
+    let start = Instant::now();
+    install(folder, place).or_else(|_| install(folder, place))?;
+    println!("{folder}: installed and built in {} s", start.elapsed().as_secs());
+    Ok(())
 }
 
 /// Installs or builds what a program needs.
@@ -410,14 +396,5 @@ mod tests {
             assert!(version.split('.').all(|part| part.parse::<u32>().is_ok()), "{version}");
         }
         assert!(version("ecosystem/numba/requirements.txt", "nothing").is_err());
-    }
-
-    #[test]
-    fn work_is_done_on_all_cores_in_order() {
-        let numbers: Vec<u32> = (0..20).collect();
-        let done = at_once(&numbers, |n| if *n == 7 { Err("no".to_owned()) } else { Ok(n * 2) });
-        assert_eq!(done[6], Ok(12));
-        assert_eq!(done[7], Err("no".to_owned()));
-        assert_eq!(done.len(), 20);
     }
 }

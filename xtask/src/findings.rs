@@ -18,6 +18,8 @@ use std::{
 
 use serde_json::Value;
 
+use crate::cores;
+use crate::part::Part;
 use crate::program;
 use crate::root;
 use crate::section::Section;
@@ -63,20 +65,26 @@ struct Row {
 }
 
 /// Compares the page with the findings, or writes it.
-pub(crate) fn run(bless: bool) -> Result<(), String> {
+pub(crate) fn run(part: &Part, bless: bool) -> Result<String, String> {
     let warpproof = program::warpproof()?;
     let mut files = Vec::new();
     kernels(&root().join(TESTS), &mut files)?;
     files.sort();
-    let rows = files.iter().map(|path| row(path, &warpproof)).collect::<Result<Vec<Row>, String>>()?;
+    let results = part.each(cores(), &files, |path| row(path, &warpproof)).all()?;
+    let note = results.note("kernels");
+    let rows: Vec<Row> = results.into_results().collect();
+    if !part.is_whole() {
+        SECTION.contains(&rows.iter().map(line).collect::<Vec<String>>())?;
+        return Ok(note);
+    }
     if let Some(name) =
         sanitizer::CASES.iter().map(|(name, _)| *name).find(|name| rows.iter().all(|row| row.name != *name))
     {
         return Err(format!("xtask/src/findings/sanitizer.rs lists `{name}`, which is not in {TESTS}"));
     }
     SECTION.compare_or_write(&tables(&rows), bless)?;
-    println!("findings: {} kernels match {}", rows.len(), SECTION.page);
-    Ok(())
+    println!("findings: {note} match {}", SECTION.page);
+    Ok(note)
 }
 
 /// Kernels below a directory: `.cu` files, and `.ptx` files without a `.cu` file of the same name.

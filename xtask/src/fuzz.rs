@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::part::Part;
+
 /// Flags for coverage counters: those of `cargo fuzz`, without the sanitizers, which need a nightly compiler.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
@@ -11,6 +13,30 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
 
 /// Longer inputs find nothing more and cost time.
 const LONGEST_INPUT: u32 = 16_384;
+
+/// The targets, the longest to build last.
+const TARGETS: [&str; 4] = ["parse", "roundtrip", "elf", "execute"];
+/// How long each target of the parser runs in a whole study; that of the machine runs for as long as all of them.
+const SECONDS: u64 = 30;
+
+/// Runs all targets, or one in a sample. A sample leaves out the target of the machine, which builds for minutes.
+pub(crate) fn targets(part: &Part) -> Result<String, String> {
+    let (texts, machine) = TARGETS.split_at(TARGETS.len() - 1);
+    if let Some(left) = part.time_left() {
+        let chosen = part.few(texts, 1);
+        chosen.iter().try_for_each(|target| run(target, left.as_secs().max(1)))?;
+        return Ok(format!("1 of {} targets, never `execute`", TARGETS.len()));
+    }
+    // A target keeps one core busy.
+    std::thread::scope(|scope| {
+        let machine = scope.spawn(|| machine.iter().try_for_each(|target| run(target, 2 * SECONDS)));
+        let texts = texts.iter().try_for_each(|target| run(target, SECONDS));
+        let machine =
+            machine.join().unwrap_or_else(|_| Err("the fuzz target of the machine was not run".to_owned()));
+        texts.and(machine)
+    })?;
+    Ok(format!("{} targets", TARGETS.len()))
+}
 
 /// Builds a fuzz target and runs it for this number of seconds; a crash is an error that names the input.
 pub(crate) fn run(target: &str, seconds: u64) -> Result<(), String> {
@@ -69,6 +95,7 @@ fn build(package: &Path, target: &str, triple: &str, output: &Path) -> Result<()
     let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .current_dir(package)
         .args(["build", "--release", "--locked", "--target", triple, "--bin", target])
+        .args(if target == "execute" { &["--features", "machine"][..] } else { &[] })
         .env("RUSTFLAGS", FLAGS)
         .env("CARGO_TARGET_DIR", output)
         .status()

@@ -12,18 +12,13 @@ mod page;
 mod problem;
 mod survivor;
 
-use std::{
-    fs,
-    path::Path,
-    sync::atomic::{AtomicUsize, Ordering},
-    thread,
-    time::Instant,
-};
+use std::{fs, path::Path, sync::OnceLock, time::Instant};
 
 use warpproof_sim::StopKind;
 use warpproof_sim::check::Severity;
 use warpproof_toolchain::{CompileOptions, Options, Source, Toolchain};
 
+use crate::part::Part;
 use crate::root;
 pub(crate) use kernels::Generation;
 use kernels::{KERNELS, Kernel};
@@ -71,6 +66,12 @@ impl Tried {
     }
 }
 
+/// The result of an item of the study.
+enum Tested {
+    Sound(Sound),
+    Mutant(Tried),
+}
+
 /// A kernel without a mutation.
 struct Sound {
     kernel: &'static Kernel,
@@ -82,12 +83,13 @@ struct Sound {
 /// Runs the kernels of a generation whose name begins with `filter`; unless only the sound ones are asked for, tries their mutants too, and compares the
 /// book's page with the outcome, or writes it.
 pub(crate) fn run(
+    part: &Part,
     generation: Generation,
     bless: bool,
     filter: Option<&str>,
     list: bool,
     sound_only: bool,
-) -> Result<(), String> {
+) -> Result<String, String> {
     let options = Options::from_env().with_cuda(generation.cuda());
     let toolchain = Toolchain::find(&options).map_err(|error| error.to_string())?;
     let chosen: Vec<&'static Kernel> = KERNELS
@@ -95,27 +97,35 @@ pub(crate) fn run(
         .filter(|kernel| kernel.generation == generation)
         .filter(|kernel| filter.is_none_or(|filter| kernel.name.starts_with(filter)))
         .collect();
-    let (mut sound, mut tried) = (Vec::new(), Vec::new());
-    for kernel in chosen {
-        let study = Study::new(kernel, &toolchain)?;
-        sound.push(study.sound()?);
-        if sound_only || !kernel.mutated {
-            continue;
+    let studies =
+        chosen.iter().map(|kernel| Study::new(kernel, &toolchain)).collect::<Result<Vec<_>, String>>()?;
+    // The kernel itself, and its mutants.
+    let mut items: Vec<(&Study<'_>, Option<Mutation>)> = Vec::new();
+    for study in &studies {
+        items.push((study, None));
+        if !sound_only && study.kernel.mutated {
+            items.extend(mutations(&study.source).into_iter().map(|mutation| (study, Some(mutation))));
         }
-        let mutants = mutations(&study.source);
-        let results = each(&mutants, |mutation| {
-            let result = study.fate(mutation);
-            if let (true, Ok(one)) = (list, &result) {
-                println!("{}:{}: {}: {:?}", one.kernel, one.line, one.label, one.fate);
-            }
-            result
-        });
-        for result in results {
-            tried.push(result?);
+    }
+    let results = part.each(WORKERS, &items, |(study, mutation)| {
+        let Some(mutation) = mutation else { return study.sound().map(Tested::Sound) };
+        let result = study.fate(mutation);
+        if let (true, Ok(one)) = (list, &result) {
+            println!("{}:{}: {}: {:?}", one.kernel, one.line, one.label, one.fate);
+        }
+        result.map(Tested::Mutant)
+    });
+    let results = results.all()?;
+    let note = results.note("kernels and mutants");
+    let (mut sound, mut tried) = (Vec::new(), Vec::new());
+    for tested in results.into_results() {
+        match tested {
+            Tested::Sound(one) => sound.push(one),
+            Tested::Mutant(one) => tried.push(one),
         }
     }
     if sound_only {
-        return Ok(());
+        return Ok(note);
     }
     print!("{}", page::summary(&tried));
     let mut wrong: Vec<String> = tried
@@ -128,11 +138,11 @@ pub(crate) fn run(
             )
         })
         .collect();
-    if filter.is_none() {
+    if filter.is_none() && part.is_whole() {
         wrong.extend(stale(generation, &tried));
         wrong.extend(page::compare_or_write(generation, &sound, &tried, bless).err());
     }
-    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+    if wrong.is_empty() { Ok(note) } else { Err(wrong.join("\n")) }
 }
 
 /// Reasons for mutants that no longer survive.
@@ -160,35 +170,13 @@ fn stale(generation: Generation, tried: &[Tried]) -> Vec<String> {
         .collect()
 }
 
-/// Processes the items on several threads; returns results in the order of the items.
-fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let mut done: Vec<(usize, R)> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..WORKERS)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut done = Vec::new();
-                    loop {
-                        let at = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(item) = items.get(at) else { return done };
-                        done.push((at, work(item)));
-                    }
-                })
-            })
-            .collect();
-        workers.into_iter().filter_map(|worker| worker.join().ok()).flatten().collect()
-    });
-    done.sort_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, result)| result).collect()
-}
-
 /// One kernel with its problems.
 struct Study<'t> {
     kernel: &'static Kernel,
     toolchain: &'t Toolchain,
     source: String,
-    /// The text of its entry function.
-    entry: String,
+    /// The text of its entry function, when first needed.
+    entry: OnceLock<String>,
     problems: Vec<Problem>,
 }
 
@@ -198,9 +186,15 @@ impl<'t> Study<'t> {
         let source =
             fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         let problems = (kernel.problems)();
-        let mut study = Study { kernel, toolchain, source, entry: String::new(), problems };
-        study.entry = study.entry_of(&study.compile(&study.source)?);
-        Ok(study)
+        Ok(Study { kernel, toolchain, source, entry: OnceLock::new(), problems })
+    }
+
+    fn entry(&self) -> Result<&str, String> {
+        if let Some(entry) = self.entry.get() {
+            return Ok(entry);
+        }
+        let entry = self.entry_of(&self.compile(&self.source)?);
+        Ok(self.entry.get_or_init(|| entry))
     }
 
     fn compile(&self, text: &str) -> Result<String, String> {
@@ -273,8 +267,11 @@ impl<'t> Study<'t> {
         let Mutation { family, line, label, source } = mutation;
         let named = |error: String| format!("{}:{line}: {label}: {error}", self.kernel.name);
         let ptx = self.compile(source).map_err(named)?;
-        let fate =
-            if self.entry_of(&ptx) == self.entry { Fate::Same } else { self.outcome(&ptx).map_err(named)? };
+        let fate = if self.entry_of(&ptx) == self.entry()? {
+            Fate::Same
+        } else {
+            self.outcome(&ptx).map_err(named)?
+        };
         Ok(Tried { kernel: self.kernel.name, family: *family, line: *line, label: label.clone(), fate })
     }
 

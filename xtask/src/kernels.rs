@@ -5,8 +5,6 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use warpproof_attention::catalog::{self, Kernels};
 use warpproof_attention::image::{self, Place};
@@ -14,6 +12,7 @@ use warpproof_kernels::source;
 use warpproof_model::Device;
 use warpproof_toolchain::{CompileOptions, Options, Source, Toolchain};
 
+use crate::part::Part;
 use crate::{cores, root};
 
 const INDEX: &str = "crates/attention/data/kernels.csv";
@@ -32,7 +31,7 @@ const LEVEL: i32 = 19;
 type Images = (Vec<u8>, Vec<u8>);
 
 /// Compares the files with what the compiler gives, or writes them.
-pub(crate) fn run(bless: bool) -> Result<(), String> {
+pub(crate) fn run(bless: bool) -> Result<String, String> {
     let toolchain = Toolchain::find(&Options::from_env().with_cuda(12)).map_err(|error| error.to_string())?;
     let device = Device::named("l4").ok_or("the L4 is not in the device table")?;
     let all = catalog::kernels(device).map_err(|error| error.to_string())?;
@@ -49,33 +48,15 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
             ));
         }
     }
-    Ok(())
+    Ok(format!("{} kernels", all.len()))
 }
 
 /// The images of each module, in their order.
 fn compile(all: &[Kernels], toolchain: &Toolchain) -> Result<Vec<Images>, String> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut done = Vec::new();
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(kernels) = all.get(number) else { return Ok(done) };
-            let images = one(kernels, toolchain).map_err(|error| format!("{}: {error}", kernels.name()))?;
-            done.push((number, images));
-        }
-    };
-    let mut made = thread::scope(|scope| {
-        let threads: Vec<_> = (0..cores()).map(|_| scope.spawn(work)).collect();
-        let mut made = Vec::new();
-        for thread in threads {
-            let done: Result<Vec<(usize, Images)>, String> =
-                thread.join().unwrap_or_else(|_| Err("a thread panicked".to_owned()));
-            made.extend(done?);
-        }
-        Ok::<_, String>(made)
-    })?;
-    made.sort_by_key(|(number, _)| *number);
-    Ok(made.into_iter().map(|(_, images)| images).collect())
+    let results = Part::whole().each(cores(), all, |kernels| {
+        one(kernels, toolchain).map_err(|error| format!("{}: {error}", kernels.name()))
+    });
+    Ok(results.all()?.into_results().collect())
 }
 
 fn one(kernels: &Kernels, toolchain: &Toolchain) -> Result<Images, String> {

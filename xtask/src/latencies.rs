@@ -6,11 +6,13 @@
 
 mod kernels;
 
-use std::{collections::BTreeMap, fmt::Write as _, fs};
+use std::{collections::BTreeMap, fs};
 
 use warpproof_model::sass::{Function, Instruction, Register, parse};
 use warpproof_toolchain::{Options, Toolchain};
 
+use crate::cores;
+use crate::part::Part;
 use crate::root;
 use kernels::{Kernel, What};
 
@@ -32,38 +34,39 @@ struct Row {
 }
 
 /// Compares the table with the output of ptxas, or writes it.
-pub(crate) fn run(bless: bool) -> Result<(), String> {
+pub(crate) fn run(part: &Part, bless: bool) -> Result<String, String> {
     let toolchain = Toolchain::find(&Options::from_env().with_cuda(12)).map_err(|error| error.to_string())?;
+    let mut all = Vec::new();
+    for arch in ARCHITECTURES {
+        all.extend(kernels::all().iter().filter(|kernel| kernel.fits(arch)).map(|kernel| (*arch, kernel)));
+    }
+    let results = part.each(cores(), &all, |(arch, kernel)| row(&toolchain, arch, kernel)).all()?;
+    let note = results.note("kernels");
     let mut rows = Vec::new();
     let mut missing = Vec::new();
     let mut version = String::new();
-    for arch in ARCHITECTURES {
-        for kernel in kernels::all() {
-            if !kernel.fits(arch) {
-                continue;
-            }
-            let ptx = kernel.ptx(arch);
-            let assembled = toolchain
-                .ptxas(&ptx, arch, &[])
-                .map_err(|error| format!("{} for {arch}: {error}\n{ptx}", kernel.name))?;
-            version = assembled.version.to_string();
-            let text = toolchain.encoded_sass(&assembled.cubin).map_err(|error| error.to_string())?;
-            let functions = parse(&text).map_err(|error| format!("{} for {arch}: {error}", kernel.name))?;
-            let function = functions.first().ok_or("ptxas generated no function")?;
-            match figure(function, kernel) {
-                Some((opcodes, cycles)) => {
-                    rows.push(Row { arch, name: kernel.name, what: kernel.what.label(), opcodes, cycles });
-                }
-                None => missing.push(format!("{arch} {} {}", kernel.name, kernel.what.label())),
-            }
+    for found in results.into_results() {
+        version = found.0;
+        match found.1 {
+            Ok(row) => rows.push(row),
+            Err(name) => missing.push(name),
         }
+    }
+    if !part.is_whole() {
+        let kept = fs::read_to_string(root().join(TABLE))
+            .map_err(|error| format!("cannot read {TABLE}: {error}"))?;
+        let known: Vec<&str> = kept.lines().collect();
+        let other = rows.iter().map(line).find(|line| !known.contains(&line.as_str()));
+        return other
+            .map_or(Ok(note), |line| Err(format!("{TABLE} lacks `{line}`, which ptxas {version} gives")));
     }
     let current = table(&rows, &missing, &version);
     let path = root().join(TABLE);
     if bless {
         let folder = path.parent().ok_or("the table has no folder")?;
         fs::create_dir_all(folder).map_err(|error| error.to_string())?;
-        return fs::write(&path, current).map_err(|error| format!("cannot write {TABLE}: {error}"));
+        fs::write(&path, current).map_err(|error| format!("cannot write {TABLE}: {error}"))?;
+        return Ok(note);
     }
     let kept = fs::read_to_string(&path).map_err(|error| format!("cannot read {TABLE}: {error}"))?;
     if kept != current {
@@ -72,7 +75,33 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
         ));
     }
     println!("latencies: {} figures of {} architectures", rows.len(), ARCHITECTURES.len());
-    Ok(())
+    Ok(note)
+}
+
+/// The version of ptxas, and the figure of a kernel, or its name if ptxas writes other instructions.
+fn row(
+    toolchain: &Toolchain,
+    arch: &'static str,
+    kernel: &Kernel,
+) -> Result<(String, Result<Row, String>), String> {
+    let ptx = kernel.ptx(arch);
+    let assembled = toolchain
+        .ptxas(&ptx, arch, &[])
+        .map_err(|error| format!("{} for {arch}: {error}\n{ptx}", kernel.name))?;
+    let text = toolchain.encoded_sass(&assembled.cubin).map_err(|error| error.to_string())?;
+    let functions = parse(&text).map_err(|error| format!("{} for {arch}: {error}", kernel.name))?;
+    let function = functions.first().ok_or("ptxas generated no function")?;
+    let what = kernel.what.label();
+    let row = figure(function, kernel)
+        .map(|(opcodes, cycles)| Row { arch, name: kernel.name, what, opcodes, cycles })
+        .ok_or_else(|| format!("{arch} {} {what}", kernel.name));
+    Ok((assembled.version.to_string(), row))
+}
+
+/// A line of the table.
+fn line(row: &Row) -> String {
+    let cycles = row.cycles.map_or_else(|| "counter".to_owned(), |cycles| cycles.to_string());
+    format!("{},{},{},{},{cycles}", row.arch, row.name, row.what, row.opcodes)
 }
 
 fn table(rows: &[Row], missing: &[String], version: &str) -> String {
@@ -85,9 +114,8 @@ fn table(rows: &[Row], missing: &[String], version: &str) -> String {
         missing.join(", ")
     );
     for row in rows {
-        let cycles = row.cycles.map_or_else(|| "counter".to_owned(), |cycles| cycles.to_string());
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{},{},{},{},{cycles}", row.arch, row.name, row.what, row.opcodes);
+        text.push_str(&line(row));
+        text.push('\n');
     }
     text
 }

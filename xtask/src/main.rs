@@ -12,6 +12,8 @@ use std::{
 
 use clap::{Parser, Subcommand};
 
+use part::Part;
+
 mod attention;
 mod attention_library;
 mod bench;
@@ -33,6 +35,7 @@ mod kills;
 mod latencies;
 mod model;
 mod mutants;
+mod part;
 mod program;
 mod python;
 mod readme;
@@ -61,27 +64,24 @@ macro_rules! tasks {
 }
 
 tasks! {
-    /// Run the checks, the tests, and the studies whose inputs changed since they passed
+    /// Run the checks, the tests of changed packages, and a sample of each study whose inputs changed
     Ci {
-        /// Run only these steps, separated by commas, known or not
+        /// Run every test and a sample of every study, as each landing does
+        #[arg(long, conflicts_with = "full")]
+        proof: bool,
+        /// Run everything, as the nightly workflow does
+        #[arg(long)]
+        full: bool,
+        /// Run only these steps, separated by commas, even if they passed before
         #[arg(long, value_delimiter = ',')]
         only: Vec<String>,
-        /// Run every study, known or not
-        #[arg(long, conflicts_with = "only")]
-        full: bool,
-        /// Write the keys of the studies that pass to xtask/known.toml
-        #[arg(long)]
-        stamp: bool,
-        /// Print which steps would run, and run none
-        #[arg(long)]
-        plan: bool,
-        /// Remove what a step leaves for its next run: for machines with a small disk
-        #[arg(long)]
-        discard: bool,
-    } => ci::run(&ci::Asked { only: &only, full, stamp, plan, discard }),
+    } => {
+        let tier = if full { ci::Tier::Night } else if proof { ci::Tier::Proof } else { ci::Tier::Answer };
+        ci::run(&ci::Asked { tier, only: &only })
+    },
 
     /// Build the Python wheel and test it in fresh environments
-    Python {} => python::run(),
+    Python {} => python::run(&Part::whole()).map(drop),
 
     /// Build wheels, archives, checksums and an SBOM of a release into target/dist
     Dist {
@@ -104,7 +104,7 @@ tasks! {
         /// Modules processed in parallel [default: number of cores]
         #[arg(long)]
         jobs: Option<NonZeroUsize>,
-    } => corpus::run(filter.as_deref(), jobs.map_or_else(cores, NonZeroUsize::get)),
+    } => corpus::run(&Part::whole(), filter.as_deref(), jobs.map_or_else(cores, NonZeroUsize::get)).map(drop),
 
     /// Kill runs of the gate at 300 points and verify that resumed runs give the same verdicts
     Kills {} => kills::run(),
@@ -142,24 +142,24 @@ tasks! {
         /// Write the book's table of errors and its page; with --quick, only the page, from the table
         #[arg(long)]
         bless: bool,
-    } => attention::run(quick, rung.as_deref(), bless),
+    } => attention::run(&Part::whole(), quick, rung.as_deref(), bless).map(drop),
 
     /// Count the instructions of each rung of the attention ladder; compare the book's table
     Rungs {
         /// Write the table instead of comparing
         #[arg(long)]
         bless: bool,
-    } => rungs::run(bless),
+    } => rungs::run(&Part::whole(), bless).map(drop),
 
     /// Call the attention library from C, Rust and PyTorch on the software GPU, and compare it with the oracles
-    AttentionLibrary {} => attention_library::run(),
+    AttentionLibrary {} => attention_library::run(&Part::whole()).map(drop),
 
     /// Compile the kernels of the attention library; compare its files
     Kernels {
         /// Write the files instead of comparing
         #[arg(long)]
         bless: bool,
-    } => kernels::run(bless),
+    } => kernels::run(bless).map(drop),
 
     /// Predict the time of each rung for each shape; compare the table that dispatch reads
     Dispatch {
@@ -173,7 +173,7 @@ tasks! {
         /// Write the table instead of comparing
         #[arg(long)]
         bless: bool,
-    } => in_release(if bless { &["tune", "--bless"] } else { &["tune"] }, || tune::run(bless)),
+    } => in_release(if bless { &["tune", "--bless"] } else { &["tune"] }, || tune::run(&Part::whole(), bless).map(drop)),
 
     /// Compare the driver's list of functions and versions with CUDA's headers
     DriverApi {
@@ -187,7 +187,7 @@ tasks! {
         /// Write the table instead of comparing
         #[arg(long)]
         bless: bool,
-    } => ecosystem::run(bless),
+    } => ecosystem::run(&Part::whole(), bless).map(drop),
 
     /// Measure speed
     Bench {
@@ -232,14 +232,14 @@ tasks! {
         /// Write what the commands print into the pages instead of comparing
         #[arg(long)]
         bless: bool,
-    } => book::run(bless),
+    } => book::run(&Part::whole(), bless).map(drop),
 
     /// Check every kernel of `tests/fail`, and compare the book's table of findings
     Findings {
         /// Write the table instead of comparing
         #[arg(long)]
         bless: bool,
-    } => findings::run(bless),
+    } => findings::run(&Part::whole(), bless).map(drop),
 
     /// Make correct kernels wrong, one change at a time, and count which changes the checks find
     Mutants {
@@ -251,7 +251,7 @@ tasks! {
         list: bool,
         /// Only kernels whose name contains this
         filter: Option<String>,
-    } => mutants::run(bless, filter.as_deref(), list),
+    } => mutants::run(&Part::whole(), bless, filter.as_deref(), list).map(drop),
 
     /// Run our own kernels for Hopper against exact results, and count which changes of them the checks find
     Hopper {
@@ -266,7 +266,7 @@ tasks! {
         sound: bool,
         /// Only kernels whose name begins with this
         filter: Option<String>,
-    } => hopper::run(hopper::Generation::Hopper, bless, filter.as_deref(), list, sound),
+    } => hopper::run(&Part::whole(), hopper::Generation::Hopper, bless, filter.as_deref(), list, sound).map(drop),
     /// Run our own kernels for Blackwell against exact results, and count which changes of them the checks find
     Blackwell {
         /// Write the book's page instead of comparing
@@ -280,7 +280,7 @@ tasks! {
         sound: bool,
         /// Only kernels whose name begins with this
         filter: Option<String>,
-    } => hopper::run(hopper::Generation::Blackwell, bless, filter.as_deref(), list, sound),
+    } => hopper::run(&Part::whole(), hopper::Generation::Blackwell, bless, filter.as_deref(), list, sound).map(drop),
 
     /// Join the instruction table with the tests that execute it; compare the book's page
     Instructions {
@@ -301,14 +301,14 @@ tasks! {
         /// Write the table instead of comparing
         #[arg(long)]
         bless: bool,
-    } => latencies::run(bless),
+    } => latencies::run(&Part::whole(), bless).map(drop),
 
     /// Predict kernels with published times, and compare the book's page with the predictions
     Model {
         /// Write the page instead of comparing
         #[arg(long)]
         bless: bool,
-    } => model::run(bless),
+    } => model::run(&Part::whole(), bless).map(drop),
 }
 
 #[derive(Subcommand)]

@@ -17,6 +17,8 @@ use warpproof_model::{
 };
 use warpproof_toolchain::{Options, Toolchain};
 
+use crate::cores;
+use crate::part::Part;
 use crate::root;
 use crate::section::Section;
 use published::{Figure, MemoryLevel, ROWS, Role, Unit};
@@ -32,17 +34,28 @@ const KERNELS: &str = "crates/model/microkernels";
 const TURNS: u32 = 64;
 
 /// Compares the page with the predictions, or writes it.
-pub(crate) fn run(bless: bool) -> Result<(), String> {
+pub(crate) fn run(part: &Part, bless: bool) -> Result<String, String> {
     let toolchain = Toolchain::find(&Options::from_env().with_cuda(12)).map_err(|error| error.to_string())?;
-    let mut predicted = Vec::new();
-    for figure in ROWS {
-        predicted.push(predict(&toolchain, figure).map_err(|error| format!("{}: {error}", figure.kernel))?);
+    let results = part.each(cores(), ROWS, |figure| {
+        predict(&toolchain, figure).map_err(|error| format!("{}: {error}", figure.kernel))
+    });
+    let results = results.all()?;
+    let whole = real::predict(part, &toolchain)?;
+    let note = format!("{}, {}", results.note("figures"), whole.note("whole kernels"));
+    if !part.is_whole() {
+        let known =
+            results.found.iter().filter_map(|(index, predicted)| Some(line(ROWS.get(*index)?, *predicted)));
+        SECTION.contains(&known.collect::<Vec<String>>())?;
+        KERNELS_SECTION.contains(&real::lines(&whole.found))?;
+        return Ok(note);
     }
+    let predicted: Vec<f64> = results.into_results().collect();
     SECTION.compare_or_write(&table(&predicted), bless)?;
     println!("model: {}", summary(&predicted));
-    let whole = real::predict(&toolchain)?;
+    let whole: Vec<real::Outcome> = whole.into_results().collect();
     println!("model: {}", real::summary(&whole));
-    KERNELS_SECTION.compare_or_write(&real::table(&whole), bless)
+    KERNELS_SECTION.compare_or_write(&real::table(&whole), bless)?;
+    Ok(note)
 }
 
 fn predict(toolchain: &Toolchain, figure: &Figure) -> Result<f64, String> {
@@ -200,18 +213,23 @@ fn table(predicted: &[f64]) -> String {
         );
         let _ = writeln!(text, "|---|---|---|---:|---:|---:|---|---|");
         for (figure, predicted) in ROWS.iter().zip(predicted).filter(|(figure, _)| figure.role == role) {
-            let device = Device::named(figure.device).map_or(figure.device, |device| device.name);
-            let _ = writeln!(
-                text,
-                "| `{}` | {device} | {} | {} | {predicted:.1} | {:+.1} % | {} | {} |",
-                figure.kernel,
-                figure.what,
-                figure.published,
-                error(figure, *predicted),
-                figure.source,
-                if figure.is_read() { "yes" } else { "no" },
-            );
+            text += &line(figure, *predicted);
+            text.push('\n');
         }
     }
     text
+}
+
+/// A line of the table.
+fn line(figure: &Figure, predicted: f64) -> String {
+    let device = Device::named(figure.device).map_or(figure.device, |device| device.name);
+    format!(
+        "| `{}` | {device} | {} | {} | {predicted:.1} | {:+.1} % | {} | {} |",
+        figure.kernel,
+        figure.what,
+        figure.published,
+        error(figure, predicted),
+        figure.source,
+        if figure.is_read() { "yes" } else { "no" },
+    )
 }

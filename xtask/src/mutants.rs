@@ -12,15 +12,11 @@ mod rung;
 mod subject;
 mod survivor;
 
-use std::{
-    fs,
-    path::Path,
-    sync::atomic::{AtomicUsize, Ordering},
-    thread,
-};
+use std::path::Path;
 
 use warpproof_ptx::{parse, print};
 
+use crate::part::Part;
 use crate::root;
 use mutation::{Family, mutations};
 use subject::{Ran, Runner, SUBJECTS, Subject};
@@ -33,6 +29,8 @@ const FEW_SCHEDULES: u32 = 4;
 
 /// Threads that check mutants.
 const WORKERS: usize = 2;
+/// The slices into which a sample divides the mutants of a kernel.
+const SLICES: usize = 16;
 
 /// The outcome of a mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,14 +66,22 @@ impl Tried {
 
 /// Tries all mutants of the kernels whose name contains `filter`, and compares the book's page with the outcome, or
 /// writes it.
-pub(crate) fn run(bless: bool, filter: Option<&str>, list: bool) -> Result<(), String> {
+pub(crate) fn run(part: &Part, bless: bool, filter: Option<&str>, list: bool) -> Result<String, String> {
     let program = crate::program::warpproof()?;
     let chosen: Vec<&Subject> =
         SUBJECTS.iter().filter(|subject| filter.is_none_or(|filter| subject.name.contains(filter))).collect();
-    let mut tried = Vec::new();
-    for result in each(&chosen, |subject, directory| study(subject, &program, directory))? {
-        tried.extend(result?);
-    }
+    // A sample takes some of the mutants of a kernel, so that it meets several kernels.
+    let slices = if part.is_whole() { 1 } else { SLICES };
+    let items: Vec<(&Subject, usize)> =
+        chosen.iter().flat_map(|subject| (0..slices).map(|slice| (*subject, slice))).collect();
+    let results = part.each(WORKERS, &items, |(subject, slice)| {
+        let place = tempfile::tempdir().map_err(|error| format!("cannot make a directory: {error}"))?;
+        study(subject, &program, place.path(), |number| number % slices == *slice)
+    });
+    let results = results.all()?;
+    let mut note = results.note(if part.is_whole() { "kernels" } else { "slices of kernels" });
+    let tried: Vec<Tried> = results.into_results().flatten().collect();
+    note = format!("{} mutants in {note}", tried.len());
     if list {
         for mutant in &tried {
             println!("{}:{}: {}: {:?}", mutant.kernel, mutant.line, mutant.label, mutant.fate);
@@ -92,11 +98,11 @@ pub(crate) fn run(bless: bool, filter: Option<&str>, list: bool) -> Result<(), S
             )
         })
         .collect();
-    if filter.is_none() {
+    if filter.is_none() && part.is_whole() {
         wrong.extend(stale(&tried));
         wrong.extend(page::compare_or_write(&tried, bless).err());
     }
-    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+    if wrong.is_empty() { Ok(note) } else { Err(wrong.join("\n")) }
 }
 
 /// Explanations of mutants that no longer survive.
@@ -118,37 +124,13 @@ fn stale(tried: &[Tried]) -> Vec<String> {
         .collect()
 }
 
-/// Processes the items on several threads, each with a directory of its own; returns results in the order of the items.
-fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T, &Path) -> R + Sync) -> Result<Vec<R>, String> {
-    let next = AtomicUsize::new(0);
-    let place = tempfile::tempdir().map_err(|error| format!("cannot make a directory: {error}"))?;
-    let mut done: Vec<(usize, R)> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..WORKERS)
-            .map(|worker| {
-                let directory = place.path().join(worker.to_string());
-                let (next, work) = (&next, &work);
-                scope.spawn(move || {
-                    let _ = fs::create_dir_all(&directory);
-                    let mut done = Vec::new();
-                    loop {
-                        let at = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(item) = items.get(at) else { return done };
-                        done.push((at, work(item, &directory)));
-                    }
-                })
-            })
-            .collect();
-        workers.into_iter().filter_map(|worker| worker.join().ok()).flatten().collect()
-    });
-    if done.len() != items.len() {
-        return Err("internal error: a worker stopped early".to_owned());
-    }
-    done.sort_by_key(|(at, _)| *at);
-    Ok(done.into_iter().map(|(_, result)| result).collect())
-}
-
-/// All mutants of one kernel.
-fn study(subject: &Subject, program: &Path, directory: &Path) -> Result<Vec<Tried>, String> {
+/// The mutants of one kernel whose number is chosen.
+fn study(
+    subject: &Subject,
+    program: &Path,
+    directory: &Path,
+    chosen: impl Fn(usize) -> bool,
+) -> Result<Vec<Tried>, String> {
     let runner = subject.runner(&root(), program, directory)?;
     let text = runner.ptx()?;
     let (module, errors) = parse(&text);
@@ -165,7 +147,8 @@ fn study(subject: &Subject, program: &Path, directory: &Path) -> Result<Vec<Trie
     }
     let mut tried = Vec::new();
     let all = mutations(&module, &runner.sources());
-    for mutation in all.into_iter().filter(|mutation| subject.takes(mutation.family)) {
+    let all = all.into_iter().filter(|mutation| subject.takes(mutation.family)).enumerate();
+    for (_, mutation) in all.filter(|(number, _)| chosen(*number)) {
         let mut fate = fate(&*runner, &print(&mutation.apply(&module)), &reference, mutation.family)
             .map_err(|error| format!("{}:{}: {}: {error}", subject.name, mutation.line, mutation.label))?;
         if fate == Fate::Survived && runner.run(&print(&mutation.probe(&module)))? == reference {

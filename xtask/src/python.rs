@@ -8,6 +8,7 @@ use std::{
     process::Command,
 };
 
+use crate::part::Part;
 use crate::program;
 use crate::root;
 use crate::target;
@@ -24,18 +25,41 @@ const PLANTED: [(&str, &str, &str); 3] = [
 const TESTS: usize = 30;
 
 /// Builds the wheel and tests it.
-pub(crate) fn run() -> Result<(), String> {
+pub(crate) fn run(part: &Part) -> Result<String, String> {
     let place = target().join("python");
     let wheel = debug_wheel(&place)?;
     let environment = Environment::new(&place.join("user"))?;
     let wheel_with_compiler = format!("{}[cuda]", wheel.display());
     let requirements = root().join("python/sample/requirements.txt");
-    environment.pip(&[&wheel_with_compiler, "-r", &requirements.display().to_string(), "mypy"])?;
-    types(&environment)?;
-    script(&environment)?;
-    unit(&environment)?;
-    sample(&environment, &place)
+    environment.pip(&[&wheel_with_compiler, "-r", &requirements.display().to_string(), MYPY])?;
+    let mut items = vec![Item::Types, Item::Script, Item::Sample];
+    if part.is_whole() {
+        items.push(Item::Unit(Vec::new()));
+    } else {
+        let tests = tests(&environment)?;
+        items.extend(tests.chunks(TESTS_TOGETHER).map(|tests| Item::Unit(tests.to_vec())));
+    }
+    let results = part.try_each(&items, |item| match item {
+        Item::Types => types(&environment),
+        Item::Script => script(&environment),
+        Item::Sample => sample(&environment, &place),
+        Item::Unit(tests) => unit(&environment, tests),
+    })?;
+    Ok(results.note("parts"))
 }
+
+/// What a sample can take alone.
+enum Item {
+    Types,
+    Script,
+    Sample,
+    /// These of the package's own tests, or all.
+    Unit(Vec<String>),
+}
+
+/// How many of the package's tests a sample runs together: Python and PyTorch take seconds to start.
+const TESTS_TOGETHER: usize = 4;
+const MYPY: &str = "mypy==1.18.2";
 
 /// Builds a wheel with the debug programs in an empty folder.
 pub(crate) fn debug_wheel(place: &Path) -> Result<PathBuf, String> {
@@ -75,12 +99,40 @@ fn script(environment: &Environment) -> Result<(), String> {
     wheel::finds_race(environment)
 }
 
-/// The package's own tests.
-fn unit(environment: &Environment) -> Result<(), String> {
-    let tests = root().join("python/tests");
+/// pytest on the package's own tests.
+fn pytest(environment: &Environment) -> Command {
     // The tests of attention need PyTorch; `cargo xtask attention-library` runs them.
-    let other = format!("--ignore={}", tests.join("test_attention.py").display());
-    done(environment.python().args(["-m", "pytest", "-q", "-p", "no:cacheprovider", &other]).arg(tests))
+    let mut command = environment.python();
+    command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--ignore=tests/test_attention.py"]);
+    command.current_dir(root().join("python"));
+    // The user's cache may have the kernels, with the paths of another checkout.
+    command.env("TRITON_CACHE_DIR", target().join("python/triton"));
+    command
+}
+
+/// The names of the package's own tests.
+fn tests(environment: &Environment) -> Result<Vec<String>, String> {
+    let output = pytest(environment).args(["--collect-only", "tests"]).output();
+    let output = output.map_err(|error| format!("cannot run pytest: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let names: Vec<String> = text
+        .lines()
+        .filter(|line| line.starts_with("tests/") && line.contains("::"))
+        .map(str::to_owned)
+        .collect();
+    if names.is_empty() {
+        return Err(format!("pytest lists no tests:\n{text}{}", String::from_utf8_lossy(&output.stderr)));
+    }
+    Ok(names)
+}
+
+/// The package's own tests: these, or all.
+fn unit(environment: &Environment, tests: &[String]) -> Result<(), String> {
+    let mut command = pytest(environment);
+    if tests.is_empty() {
+        command.arg("tests");
+    }
+    done(command.args(tests))
 }
 
 /// The sample project: the planted bugs fail their tests, with their findings, and nothing else fails.
@@ -93,6 +145,7 @@ fn sample(environment: &Environment, place: &Path) -> Result<(), String> {
         .arg("--warpproof-sarif")
         .arg(&sarif)
         .current_dir(root().join("python/sample"))
+        .env("TRITON_CACHE_DIR", place.join("triton"))
         .output()
         .map_err(|error| format!("cannot run pytest: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout);

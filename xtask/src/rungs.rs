@@ -12,7 +12,7 @@ use std::fs;
 use warpproof_evidence::ledger::Ledger;
 use warpproof_kernels::attention::Attention;
 use warpproof_kernels::inputs::{Distribution, generate};
-use warpproof_kernels::ladder::{Cut, LADDER};
+use warpproof_kernels::ladder::{Cut, LADDER, Rung};
 use warpproof_kernels::plan::{Plan, Request};
 use warpproof_kernels::problem::Shape;
 use warpproof_ladder as ladder;
@@ -24,6 +24,8 @@ use warpproof_sim::isa::Unit;
 use warpproof_sim::memory::Space;
 use warpproof_toolchain::{Options, Toolchain};
 
+use crate::cores;
+use crate::part::Part;
 use crate::root;
 use crate::section::{Section, difference};
 
@@ -41,23 +43,34 @@ struct Row {
 }
 
 /// Compares the page with the counters, or writes it.
-pub(crate) fn run(bless: bool) -> Result<(), String> {
+pub(crate) fn run(part: &Part, bless: bool) -> Result<String, String> {
     let toolchain = Toolchain::find(&Options::from_env().with_cuda(12)).map_err(|error| error.to_string())?;
-    let mut rows = Vec::new();
-    for rung in LADDER {
-        rows.push(Row { name: rung.id.to_owned(), totals: count(&toolchain, rung.id, Vec::new())? });
-        // Rungs that introduce the swizzle also run without it, to show its effect. Sources that are specialized for a shape are
-        // left out: without the swizzle, NVRTC does not always generate the same program from them.
-        if rung.settings.contains(&(SWIZZLE, "1")) && rung.cut == Cut::Fixed {
-            let without = vec![(SWIZZLE.to_owned(), false)];
-            let totals = count(&toolchain, rung.id, without)?;
-            rows.push(Row { name: format!("{} without the swizzle", rung.id), totals });
-        }
+    let results = part.each(cores(), LADDER, |rung| counted(&toolchain, rung)).all()?;
+    let note = results.note("rungs");
+    let rows: Vec<Row> = results.into_results().flatten().collect();
+    if !part.is_whole() {
+        let lines = rows.iter().flat_map(|row| [instructions(row), accesses(row)]);
+        SECTION.contains(&lines.collect::<Vec<String>>())?;
+        return Ok(note);
     }
     SECTION.compare_or_write(&table(&rows), bless)?;
     println!("rungs: {} counted", rows.len());
     picture(&toolchain, bless)?;
-    serving::run(&toolchain, bless)
+    serving::run(&toolchain, bless)?;
+    Ok(note)
+}
+
+/// The counters of a rung, and those without the swizzle if it introduces it.
+fn counted(toolchain: &Toolchain, rung: &Rung) -> Result<Vec<Row>, String> {
+    let mut rows = vec![Row { name: rung.id.to_owned(), totals: count(toolchain, rung.id, Vec::new())? }];
+    // Rungs that introduce the swizzle also run without it, to show its effect. Sources that are specialized for a shape are
+    // left out: without the swizzle, NVRTC does not always generate the same program from them.
+    if rung.settings.contains(&(SWIZZLE, "1")) && rung.cut == Cut::Fixed {
+        let without = vec![(SWIZZLE.to_owned(), false)];
+        let totals = count(toolchain, rung.id, without)?;
+        rows.push(Row { name: format!("{} without the swizzle", rung.id), totals });
+    }
+    Ok(rows)
 }
 
 /// The picture of predicted times, drawn from a ledger that contains the table of the ladder.
@@ -114,46 +127,57 @@ fn table(rows: &[Row]) -> String {
     let mut text = "| rung | warp instructions | ALU | FMA | half | special | load/store | tensor | other | \
                     multiply-adds of tensor cores |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n"
         .to_owned();
-    for Row { name, totals } in rows {
-        let named = [Unit::Alu, Unit::Fma, Unit::Half, Unit::Xu, Unit::Lsu, Unit::Tensor];
-        let counts: Vec<u64> = named.iter().map(|pipe| totals.pipe(*pipe).executions).collect();
-        let other = totals.issued.executions - counts.iter().sum::<u64>();
-        // Writing to a string does not fail.
-        let _ = write!(text, "| {name} | {} ", grouped(totals.issued.executions));
-        for count in counts.into_iter().chain([other, totals.tensor_multiply_adds()]) {
-            let _ = write!(text, "| {} ", grouped(count));
-        }
-        text.push_str("|\n");
+    for row in rows {
+        text += &instructions(row);
+        text.push('\n');
     }
     text.push_str(
         "\n| rung | global sectors per request | shared requests | wavefronts | bank conflicts | of these in \
          `ldmatrix` | in `wmma` | in loads and stores | in `cp.async` |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
     );
-    for Row { name, totals } in rows {
-        let shared = |ops: &[MemoryOp]| totals.traffic(Space::Shared, ops);
-        let global = totals.traffic(Space::Global, &[]);
-        let all = shared(&[]);
-        let conflicts = [
-            shared(&[MemoryOp::LoadMatrix, MemoryOp::StoreMatrix]),
-            shared(&[MemoryOp::LoadTile, MemoryOp::StoreTile]),
-            shared(&[MemoryOp::Load, MemoryOp::Store]),
-            shared(&[MemoryOp::AsyncCopy]),
-        ];
-        let _ = write!(
-            text,
-            "| {name} | {} | {} | {} | {} ",
-            per(global.sectors, global.requests),
-            grouped(all.requests),
-            grouped(all.wavefronts),
-            grouped(all.conflicts())
-        );
-        for traffic in conflicts {
-            let _ = write!(text, "| {} ", grouped(traffic.conflicts()));
-        }
-        text.push_str("|\n");
+    for row in rows {
+        text += &accesses(row);
+        text.push('\n');
     }
     text
+}
+
+/// A line of the first table.
+fn instructions(Row { name, totals }: &Row) -> String {
+    let named = [Unit::Alu, Unit::Fma, Unit::Half, Unit::Xu, Unit::Lsu, Unit::Tensor];
+    let counts: Vec<u64> = named.iter().map(|pipe| totals.pipe(*pipe).executions).collect();
+    let other = totals.issued.executions - counts.iter().sum::<u64>();
+    let mut text = format!("| {name} | {} ", grouped(totals.issued.executions));
+    for count in counts.into_iter().chain([other, totals.tensor_multiply_adds()]) {
+        // Writing to a string does not fail.
+        let _ = write!(text, "| {} ", grouped(count));
+    }
+    text + "|"
+}
+
+/// A line of the second table.
+fn accesses(Row { name, totals }: &Row) -> String {
+    let shared = |ops: &[MemoryOp]| totals.traffic(Space::Shared, ops);
+    let global = totals.traffic(Space::Global, &[]);
+    let all = shared(&[]);
+    let conflicts = [
+        shared(&[MemoryOp::LoadMatrix, MemoryOp::StoreMatrix]),
+        shared(&[MemoryOp::LoadTile, MemoryOp::StoreTile]),
+        shared(&[MemoryOp::Load, MemoryOp::Store]),
+        shared(&[MemoryOp::AsyncCopy]),
+    ];
+    let mut text = format!(
+        "| {name} | {} | {} | {} | {} ",
+        per(global.sectors, global.requests),
+        grouped(all.requests),
+        grouped(all.wavefronts),
+        grouped(all.conflicts())
+    );
+    for traffic in conflicts {
+        let _ = write!(text, "| {} ", grouped(traffic.conflicts()));
+    }
+    text + "|"
 }
 
 #[expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "counts are far below 2^53")]

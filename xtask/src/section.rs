@@ -32,15 +32,47 @@ impl Section {
         }
     }
 
+    /// Whether the section has each of these lines, for a study of which only a part ran.
+    pub(crate) fn contains(&self, lines: &[String]) -> Result<(), String> {
+        let Section { page, task, .. } = self;
+        let path = root().join(page);
+        let found = fs::read_to_string(&path).map_err(|error| format!("cannot read {page}: {error}"))?;
+        let known: Vec<&str> = self.text(&found)?.lines().collect();
+        match lines.iter().find(|line| !known.contains(&line.as_str())) {
+            Some(line) => Err(format!(
+                "{page} lacks the line `{line}`\nrun `cargo xtask {task} --bless` to write the page"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// The text between the marks.
+    fn text<'p>(&self, page: &'p str) -> Result<&'p str, String> {
+        Ok(self.parts(page)?.1)
+    }
+
     /// The page with this text between its marks.
     fn replaced(&self, page: &str, text: &str) -> Result<String, String> {
-        let begin = format!("<!-- {}: written by `cargo xtask {} --bless` -->", self.name, self.task);
-        let end = format!("<!-- end of {} -->", self.name);
-        let parts =
-            page.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));
-        let (before, after) =
-            parts.ok_or_else(|| format!("{}: expected `{begin}` and then `{end}`", self.page))?;
+        let (before, _, after) = self.parts(page)?;
+        let [begin, end] = self.marks();
         Ok(format!("{before}{begin}\n\n{}\n\n{end}{after}", text.trim_matches('\n')))
+    }
+
+    /// What is before the marks, between them, and after them.
+    fn parts<'p>(&self, page: &'p str) -> Result<(&'p str, &'p str, &'p str), String> {
+        let [begin, end] = self.marks();
+        let parts = page.split_once(&begin).and_then(|(before, rest)| {
+            let (inside, after) = rest.split_once(&end)?;
+            Some((before, inside, after))
+        });
+        parts.ok_or_else(|| format!("{}: expected `{begin}` and then `{end}`", self.page))
+    }
+
+    fn marks(&self) -> [String; 2] {
+        [
+            format!("<!-- {}: written by `cargo xtask {} --bless` -->", self.name, self.task),
+            format!("<!-- end of {} -->", self.name),
+        ]
     }
 }
 

@@ -18,12 +18,15 @@ use warpproof_gate::tune::{Settings, Study, tune};
 use warpproof_task::Task;
 use warpproof_toolchain::{Options, Toolchain};
 
+use crate::part::Part;
 use crate::root;
 use crate::section::Section;
 
 const TASK: &str = "tasks/tune/sgemm.toml";
 /// What is written here.
 const SECTION: Section = Section { page: "book/src/tune.md", name: "search", task: "tune" };
+/// The evaluations of a sample.
+const FEW: usize = 6;
 /// Seeds of the searches.
 const SEEDS: u64 = 12;
 /// How far from the best a search may end.
@@ -32,7 +35,7 @@ const NEAR: f64 = 1.01;
 const LEAST: usize = 200;
 
 /// Searches the space, and compares the page with what was found, or writes it.
-pub(crate) fn run(bless: bool) -> Result<(), String> {
+pub(crate) fn run(part: &Part, bless: bool) -> Result<String, String> {
     let toolchain = Toolchain::find(&Options::from_env().with_cuda(12)).map_err(|error| error.to_string())?;
     let path = root().join(TASK);
     let text = fs::read_to_string(&path).map_err(|error| format!("cannot read {TASK}: {error}"))?;
@@ -49,11 +52,11 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
         clocks: None,
         stop: &stop,
     };
-    let search = |strategy, seed| {
+    let search = |strategy, seed, budget| {
         let settings = Settings {
             strategy,
             seed,
-            budget: None,
+            budget,
             full: false,
             time_limit: None,
             jobs: 0,
@@ -62,8 +65,16 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
         };
         tune(&session, "tiled", &settings, &|_| {}).map_err(|error| error.to_string())
     };
+    if !part.is_whole() {
+        let seed = 1 + u64::try_from(part.draw("seed", usize::try_from(SEEDS).unwrap_or(1))).unwrap_or(0);
+        return again(
+            &search(Strategy::Evolution, seed, Some(FEW))?,
+            &search(Strategy::Evolution, seed, Some(FEW))?,
+        )
+        .map(|()| format!("{FEW} evaluations of 1 of {SEEDS} seeds"));
+    }
     let begun = Instant::now();
-    let all = search(Strategy::Grid, 0)?;
+    let all = search(Strategy::Grid, 0, None)?;
     let took = begun.elapsed().as_secs_f64();
     let best = all.winner.as_ref().ok_or("no variant passed all stages")?.score.us;
     if all.combinations < LEAST || all.evaluations.len() != all.combinations {
@@ -80,8 +91,8 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     for seed in 1..=SEEDS {
         let row = Row {
             seed,
-            evolution: ending(&search(Strategy::Evolution, seed)?, best)?,
-            random: ending(&search(Strategy::Random, seed)?, best)?,
+            evolution: ending(&search(Strategy::Evolution, seed, None)?, best)?,
+            random: ending(&search(Strategy::Random, seed, None)?, best)?,
         };
         println!(
             "tune: seed {seed}: evolution {:.4} of the best, chance {:.4}",
@@ -95,7 +106,20 @@ pub(crate) fn run(bless: bool) -> Result<(), String> {
     if !far.is_empty() {
         return Err(format!("seeds {far:?} end more than 1 % from the best, {best} us"));
     }
-    SECTION.compare_or_write(&page(&all, &times, best, &rows), bless)
+    SECTION.compare_or_write(&page(&all, &times, best, &rows), bless)?;
+    Ok(format!("{SEEDS} seeds"))
+}
+
+/// A search of the same seed evaluates the same variants with the same scores.
+fn again(one: &Study, other: &Study) -> Result<(), String> {
+    let scores = |study: &Study| -> Vec<(usize, Option<f64>)> {
+        study.evaluations.iter().map(|one| (one.point, one.score().map(|score| score.us))).collect()
+    };
+    let (one, other) = (scores(one), scores(other));
+    if one.is_empty() || one.iter().all(|(_, us)| us.is_none()) {
+        return Err(format!("a search of {FEW} evaluations found nothing that passed: {one:?}"));
+    }
+    if one == other { Ok(()) } else { Err(format!("the same search differs: {one:?} and {other:?}")) }
 }
 
 /// How a search ended.

@@ -48,7 +48,7 @@ pub(super) fn run(toolchain: &Toolchain, rung: Option<&str>, quick: bool) -> Sil
 }
 
 /// Runs one plan under the checks and returns its number of launches.
-fn checked(toolchain: &Toolchain, request: &Request) -> Result<usize, String> {
+pub(super) fn checked(toolchain: &Toolchain, request: &Request) -> Result<usize, String> {
     let plan = Plan::new(request, l4()?).map_err(|error| error.to_string())?;
     let defines = plan.defines.join(" ");
     progress(&format!("checks: {} {} {defines}", plan.rung.name, request.shape));
@@ -86,7 +86,7 @@ fn with_options(plain: &Request) -> Vec<Request> {
 }
 
 /// Every rung, with each of its toggles flipped, and with every feature that it has.
-fn requests(quick: bool) -> Vec<Request> {
+pub(super) fn requests(quick: bool) -> Vec<Request> {
     let lengths = |queries, keys| Lengths { queries, keys };
     let mut all = Vec::new();
     for rung in LADDER {

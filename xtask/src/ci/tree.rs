@@ -13,21 +13,22 @@ use std::{
     process::Command,
 };
 
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use serde_json::Value;
 use warpproof_toolchain::{Options, Part, Toolchain};
 
 /// What a study depends on.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Inputs {
+pub(super) struct Inputs<'a> {
     /// The module of xtask that does it; modules it uses are found from there.
-    pub(super) module: Option<&'static str>,
+    pub(super) module: Option<&'a str>,
     /// Packages whose programs or libraries it runs; what they depend on is added.
-    pub(super) packages: &'static [&'static str],
+    pub(super) packages: &'a [&'a str],
     /// Packages whose tests it runs: their `tests/` directory and dev-dependencies count too.
-    pub(super) tests: &'static [&'static str],
+    pub(super) tests: &'a [&'a str],
     /// Further files: a path, in which `*` stands for any one name, or a directory with a `/` at its end.
-    pub(super) files: &'static [&'static str],
-    pub(super) tools: &'static [Tool],
+    pub(super) files: &'a [&'a str],
+    pub(super) tools: &'a [Tool],
 }
 
 /// A program outside of the repository whose version can change the outcome. Python packages are pinned in files, which are
@@ -112,7 +113,7 @@ impl Tree {
     }
 
     /// Everything that the inputs stand for, one per line, each kind sorted.
-    pub(super) fn manifest(&self, inputs: &Inputs) -> Result<String, String> {
+    pub(super) fn manifest(&self, inputs: &Inputs<'_>) -> Result<String, String> {
         let mut files = BTreeSet::new();
         let mut names: BTreeSet<String> = inputs.packages.iter().map(|name| (*name).to_owned()).collect();
         if let Some(module) = inputs.module {
@@ -152,6 +153,12 @@ impl Tree {
             }
         }
         Ok(text)
+    }
+
+    /// The packages of this repository.
+    pub(super) fn own_packages(&self) -> impl Iterator<Item = &str> {
+        let own = self.packages.values().filter(|package| package.folder.is_some());
+        own.map(|package| package.name.as_str())
     }
 
     /// The files that a path of [`Inputs::files`] stands for.
@@ -234,14 +241,32 @@ impl Tree {
         fs::read_to_string(self.root.join(path)).map_err(|error| format!("cannot read {path}: {error}"))
     }
 
+    /// The hash of a file. Of Rust code only the tokens count, so a reworded comment changes no key; documentation counts where it is
+    /// part of the program.
     fn hash(&self, path: &str) -> Result<blake3::Hash, String> {
         if let Some(hash) = self.hashes.borrow().get(path) {
             return Ok(*hash);
         }
         let bytes = fs::read(self.root.join(path)).map_err(|error| format!("cannot read {path}: {error}"))?;
-        let hash = blake3::hash(&bytes);
+        let tokens = if Path::new(path).extension().is_some_and(|extension| extension == "rs") {
+            std::str::from_utf8(&bytes).ok().and_then(|text| tokens(text, self.prints_docs(path)))
+        } else {
+            None
+        };
+        let hash = tokens.map_or_else(|| blake3::hash(&bytes), |tokens| blake3::hash(tokens.as_bytes()));
         self.hashes.borrow_mut().insert(path.to_owned(), hash);
         Ok(hash)
+    }
+
+    /// Whether documentation comments of a file end up in what a program prints: its help, or the description of its API.
+    fn prints_docs(&self, path: &str) -> bool {
+        let is_printer = |id: &String| {
+            self.packages.get(id).is_some_and(|used| ["clap", "utoipa"].contains(&used.name.as_str()))
+        };
+        self.packages.values().any(|package| {
+            let inside = package.folder.as_ref().is_some_and(|folder| path.starts_with(folder.as_str()));
+            inside && package.dependencies.iter().any(is_printer)
+        })
     }
 
     fn versions(&self, tool: Tool) -> Result<Vec<String>, String> {
@@ -252,6 +277,53 @@ impl Tree {
         self.versions.borrow_mut().insert(tool, lines.clone());
         Ok(lines)
     }
+}
+
+/// The tokens of Rust code, with or without its documentation comments. `None` if it is not Rust code, as a test's input may be.
+fn tokens(text: &str, docs: bool) -> Option<String> {
+    let mut found = String::with_capacity(text.len());
+    add_tokens(text.parse().ok()?, docs, &mut found);
+    Some(found)
+}
+
+fn add_tokens(stream: TokenStream, docs: bool, found: &mut String) {
+    let mut tokens = stream.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        match token {
+            // A documentation comment is `#[doc = "…"]` or `#![doc = "…"]` to the parser.
+            TokenTree::Punct(mark) if mark.as_char() == '#' && !docs => {
+                let inner =
+                    tokens.next_if(|next| matches!(next, TokenTree::Punct(mark) if mark.as_char() == '!'));
+                if tokens.next_if(is_doc).is_none() {
+                    found.push_str(if inner.is_some() { "#! " } else { "# " });
+                }
+            }
+            TokenTree::Group(group) => {
+                let (open, close) = match group.delimiter() {
+                    Delimiter::Parenthesis => ('(', ')'),
+                    Delimiter::Brace => ('{', '}'),
+                    Delimiter::Bracket => ('[', ']'),
+                    Delimiter::None => (' ', ' '),
+                };
+                found.push(open);
+                add_tokens(group.stream(), docs, found);
+                found.push(close);
+            }
+            other => {
+                found.push_str(&other.to_string());
+                found.push(' ');
+            }
+        }
+    }
+}
+
+/// `[doc = "…"]`
+fn is_doc(token: &TokenTree) -> bool {
+    let TokenTree::Group(group) = token else { return false };
+    let mut inside = group.stream().into_iter();
+    group.delimiter() == Delimiter::Bracket
+        && matches!(inside.next(), Some(TokenTree::Ident(name)) if name == "doc")
+        && matches!(inside.next(), Some(TokenTree::Punct(mark)) if mark.as_char() == '=')
 }
 
 /// Whether a path of [`Inputs::files`] stands for this file.
@@ -450,7 +522,7 @@ pub(super) mod tests {
         }
     }
 
-    pub(crate) const INPUTS: Inputs = Inputs {
+    pub(crate) const INPUTS: Inputs<'static> = Inputs {
         module: Some("study"),
         packages: &["tool"],
         tests: &[],
@@ -507,6 +579,17 @@ pub(super) mod tests {
         assert!(stands_for("a/b.rs", "a/b.rs") && !stands_for("a/b.rs", "a/b.rs.orig"));
         assert!(stands_for("a/", "a/b/c.rs") && !stands_for("a/", "ab/c.rs"));
         assert!(stands_for("a/*/c", "a/b/c") && !stands_for("a/*/c", "a/b/b/c"));
+    }
+
+    #[test]
+    fn only_tokens_of_rust_code_count() {
+        let plain = tokens("fn one() -> &'static str { \"a // b\" }", false).unwrap();
+        let commented = "//! Head.\n/// One.\nfn one() // why\n -> &'static str {\n\"a // b\" }";
+        assert_eq!(tokens(commented, false).unwrap(), plain);
+        assert_ne!(tokens(commented, true).unwrap(), plain);
+        assert_ne!(tokens("#[test] fn one() -> &'static str { \"a // b\" }", false).unwrap(), plain);
+        assert_ne!(tokens("fn one() -> &'static str { \"a / b\" }", false).unwrap(), plain);
+        assert_eq!(tokens("fn one( {", false), None);
     }
 
     #[test]

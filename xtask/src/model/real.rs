@@ -5,11 +5,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use warpproof_explain::{Request, Scheduled, Whole, explain};
 use warpproof_model::{Device, Sourced};
 use warpproof_sim::count::{CountSettings, Counters};
 use warpproof_toolchain::{CompileOptions, Source, Toolchain};
+
+use crate::cores;
+use crate::part::{Part, Results};
 
 /// What kind of kernel it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -201,7 +205,7 @@ fn device(id: &str) -> Result<&'static Device, String> {
 }
 
 /// A part of a launch, and the size of the whole.
-struct Part {
+struct Launched {
     grid: [u32; 3],
     block: [u32; 3],
     shared: u32,
@@ -211,7 +215,7 @@ struct Part {
     numbers: Vec<Vec<u8>>,
 }
 
-fn part(device: &Device, shape: Shape, depth: u32) -> Part {
+fn part(device: &Device, shape: Shape, depth: u32) -> Launched {
     let sms = device.multiprocessors.value;
     let word = |number: u32| number.to_le_bytes().to_vec();
     match shape {
@@ -225,14 +229,21 @@ fn part(device: &Device, shape: Shape, depth: u32) -> Part {
             // A third block does not fit.
             let shared = device.capability.shared.value / 2 - 2048;
             let numbers = vec![word(sample * threads), word(0)];
-            Part { grid: [sample, 1, 1], block: [threads, 1, 1], shared, whole, arrays: [bytes; 3], numbers }
+            Launched {
+                grid: [sample, 1, 1],
+                block: [threads, 1, 1],
+                shared,
+                whole,
+                arrays: [bytes; 3],
+                numbers,
+            }
         }
         Shape::Short { doubles, threads } => {
             let blocks = doubles / threads + 1;
             let bytes = u64::from(doubles) * 8;
             let whole = Whole { blocks: u64::from(blocks), bytes: 2 * bytes };
             let numbers = vec![word(doubles), word(0)];
-            Part {
+            Launched {
                 grid: [blocks, 1, 1],
                 block: [threads, 1, 1],
                 shared: 0,
@@ -259,7 +270,7 @@ fn part(device: &Device, shape: Shape, depth: u32) -> Part {
                 1.0_f32.to_le_bytes().to_vec(),
                 0.5_f32.to_le_bytes().to_vec(),
             ];
-            Part { grid: [x, y, 1], block: [block[0], block[1], 1], shared: 0, whole, arrays, numbers }
+            Launched { grid: [x, y, 1], block: [block[0], block[1], 1], shared: 0, whole, arrays, numbers }
         }
     }
 }
@@ -273,7 +284,7 @@ fn file(row: &Row) -> &'static str {
     }
 }
 
-fn count(ptx: &str, row: &Row, part: &Part) -> Result<Counters, String> {
+fn count(ptx: &str, row: &Row, part: &Launched) -> Result<Counters, String> {
     let mut gpu = warpproof_sim::Device::new();
     let module = gpu.load(ptx).map_err(|stop| stop.to_string())?;
     let kernel = module.kernel(row.kernel).map_err(|stop| stop.to_string())?;
@@ -336,27 +347,30 @@ fn published(row: &Row) -> f64 {
 }
 
 /// The prediction for a row, or the reason why there is none.
-type Outcome = Result<f64, String>;
+pub(super) type Outcome = Result<f64, String>;
 
-/// Predicts every row.
-pub(super) fn predict(toolchain: &Toolchain) -> Result<Vec<Outcome>, String> {
-    let mut compiled: BTreeMap<(&str, String), String> = BTreeMap::new();
-    let mut predicted = Vec::new();
-    for row in ROWS {
+/// Predicts the rows of this part.
+pub(super) fn predict(part: &Part, toolchain: &Toolchain) -> Result<Results<Outcome>, String> {
+    let compiled = Mutex::new(BTreeMap::new());
+    let results = part.each(cores(), ROWS, |row| {
         let device = device(row.device)?;
         let key = (file(row), device.capability.arch());
-        if !compiled.contains_key(&key) {
-            let path = crate::root().join(key.0);
-            let source = Source::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-            let options =
-                CompileOptions { std: Some("c++17".to_owned()), ..CompileOptions::new(key.1.as_str()) };
-            let made = toolchain.compile(&source, &options).map_err(|error| error.to_string())?;
-            compiled.insert(key.clone(), made.ptx);
-        }
-        let ptx = compiled.get(&key).ok_or("internal error: the kernel was not compiled")?;
-        predicted.push(time(toolchain, row, ptx, device));
-    }
-    Ok(predicted)
+        let known = compiled.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let ptx: Arc<str> = match known {
+            Some(ptx) => ptx,
+            None => compile(toolchain, key.0, &key.1)?.into(),
+        };
+        compiled.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&ptx));
+        Ok(time(toolchain, row, &ptx, device))
+    });
+    results.all()
+}
+
+fn compile(toolchain: &Toolchain, file: &str, arch: &str) -> Result<String, String> {
+    let path = crate::root().join(file);
+    let source = Source::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let options = CompileOptions { std: Some("c++17".to_owned()), ..CompileOptions::new(arch) };
+    toolchain.compile(&source, &options).map(|made| made.ptx).map_err(|error| error.to_string())
 }
 
 fn time(toolchain: &Toolchain, row: &Row, ptx: &str, device: &'static Device) -> Outcome {
@@ -406,28 +420,37 @@ pub(super) fn table(predicted: &[Outcome]) -> String {
         writeln!(text, "| kernel | device | launch | published µs | predicted µs | error | role | source |");
     let _ = writeln!(text, "|---|---|---|---:|---:|---:|---|---|");
     for (row, us) in ROWS.iter().zip(predicted) {
-        let name = device(row.device).map_or(row.device, |device| device.name);
-        let launch = match row.shape {
-            Shape::Stream { threads, .. } => {
-                format!("2 blocks of {threads} threads per multiprocessor, 2^27 doubles")
-            }
-            Shape::Short { doubles, threads } => format!("{doubles} doubles, blocks of {threads}"),
-            Shape::Product { .. } => "4096 × 4096 × 4096".to_owned(),
-        };
-        let role = if row.fit { "fit" } else { "held out" };
-        let (time, off) = match us {
-            Ok(us) => (digits(*us), format!("{:+.1} %", error(row, *us))),
-            Err(why) => ("–".to_owned(), why.clone()),
-        };
-        let _ = writeln!(
-            text,
-            "| `{}` | {name} | {launch} | {} | {time} | {off} | {role} | {} |",
-            row.kernel,
-            digits(published(row)),
-            row.source
-        );
+        text += &line(row, us);
+        text.push('\n');
     }
     text
+}
+
+/// Lines of the table: the index of a row, and its prediction.
+pub(super) fn lines(predicted: &[(usize, Outcome)]) -> Vec<String> {
+    predicted.iter().filter_map(|(index, us)| Some(line(ROWS.get(*index)?, us))).collect()
+}
+
+fn line(row: &Row, us: &Outcome) -> String {
+    let name = device(row.device).map_or(row.device, |device| device.name);
+    let launch = match row.shape {
+        Shape::Stream { threads, .. } => {
+            format!("2 blocks of {threads} threads per multiprocessor, 2^27 doubles")
+        }
+        Shape::Short { doubles, threads } => format!("{doubles} doubles, blocks of {threads}"),
+        Shape::Product { .. } => "4096 × 4096 × 4096".to_owned(),
+    };
+    let role = if row.fit { "fit" } else { "held out" };
+    let (time, off) = match us {
+        Ok(us) => (digits(*us), format!("{:+.1} %", error(row, *us))),
+        Err(why) => ("–".to_owned(), why.clone()),
+    };
+    format!(
+        "| `{}` | {name} | {launch} | {} | {time} | {off} | {role} | {} |",
+        row.kernel,
+        digits(published(row)),
+        row.source
+    )
 }
 
 /// A time with three digits or more.
