@@ -13,6 +13,7 @@ mod tasks;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use std::time::Duration;
 use bench::{Bench, Run};
 use fleet_stand::{Fleet, stop};
 use serde_json::Value;
-use tasks::{table, write_sgemm};
+use tasks::{steps_in, table, write_sgemm};
 use warpproof_evidence::ledger::Ledger;
 use warpproof_evidence::record::{Body, Finite, StepRecord};
 
@@ -138,12 +139,12 @@ fn a_search_is_stopped_and_goes_on() {
     let worker = fleet.worker(&bench, 0);
     let mut killed =
         fleet.command(&bench, &search("ledger", &fleet.url)).stdout(Stdio::null()).spawn().unwrap();
-    let segments = || fs::read_dir(bench.dir.path().join("ledger/segments")).map_or(0, Iterator::count);
-    while segments() == 0 && killed.try_wait().unwrap().is_none() {
-        thread::sleep(Duration::from_millis(5));
+    while steps_in(&bench.dir.path().join("ledger")) == 0 {
+        assert!(killed.try_wait().unwrap().is_none(), "the search ended before it was killed");
+        thread::sleep(Duration::from_millis(2));
     }
     killed.kill().unwrap();
-    killed.wait().unwrap();
+    assert_eq!(killed.wait().unwrap().signal(), Some(9), "the search ended before it was killed");
     let whole = fleet.run(&bench, &search("ledger", &fleet.url)).exits(0).json();
     stop(worker);
     let local = bench.run([&SEARCH[..], &["--ledger", "local"]].concat()).exits(0).json();

@@ -248,23 +248,40 @@ fn cuda_is_compiled_and_checked() {
 }
 
 /// An interrupted run leaves no partial file.
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 #[test]
 fn an_interrupted_check_prints_nothing() {
     use std::os::unix::process::ExitStatusExt;
     use std::process::{Command, Stdio};
     use std::time::Duration;
+    use std::{fs, thread};
 
     let bench = Bench::bare();
-    let kernel = bench.kernel("run_endless.ptx");
-    let child = bench
+    let kernel = fs::read(crate::bench::kernels().join("run_endless.ptx")).unwrap();
+    let pipe = bench.dir.path().join("pipe.ptx");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut child = bench
         .command()
-        .args(["check", &kernel, "--block", "32", "--format", "sarif"])
+        .args(["check", "pipe.ptx", "--block", "32", "--format", "sarif"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(500));
+    // Returns when the program has read the kernel.
+    fs::write(&pipe, kernel).unwrap();
+    // Processor time in hundredths of a second, user and system. What takes that much of it is the execution: the kernel has ten
+    // lines.
+    let stat = format!("/proc/{}/stat", child.id());
+    let used = || {
+        let stat = fs::read_to_string(&stat).unwrap();
+        let fields = stat.rsplit_once(')').unwrap().1.split(' ');
+        fields.skip(12).take(2).map(|field| field.parse::<u64>().unwrap()).sum::<u64>()
+    };
+    let begin = used();
+    while used() < begin + 50 {
+        assert!(child.try_wait().unwrap().is_none(), "the check of an endless kernel ended");
+        thread::sleep(Duration::from_millis(5));
+    }
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.signal(), Some(2));

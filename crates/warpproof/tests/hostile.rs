@@ -14,7 +14,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bench::{Bench, Run};
+use bench::{Bench, Run, watching};
 use serde_json::json;
 use warpproof_toolchain::{CompilerOption, NVRTC_OPTIONS, PTXAS_OPTIONS, Ruling, Value, ptxas_options};
 
@@ -323,16 +323,28 @@ fn a_compilation_that_takes_too_much_is_ended_and_names_the_flag() {
 fn a_reference_that_takes_too_much_is_ended_and_names_the_key() {
     let Some(bench) = Bench::new() else { return };
     fs::write(bench.dir.path().join("kernel.cu"), KERNEL).unwrap();
-    for (body, keys, named) in [
-        ("    return len(bytearray(4 << 30))", "", "memory_mb"),
-        ("    while True: pass", "\ntimeout_seconds = 2", "timeout_seconds"),
-    ] {
-        fs::write(bench.dir.path().join("reference.py"), format!("def reference(x):\n{body}\n")).unwrap();
+    let scratch = bench.dir.path().join("scratch");
+    fs::create_dir(&scratch).unwrap();
+    // Whether the function was called before it was ended.
+    let is_called = |body: &str, keys: &str, ledger: &str, named: &str| {
+        let text = format!("def reference(x):\n    open(\"called\", \"w\").close()\n    {body}\n");
+        fs::write(bench.dir.path().join("reference.py"), text).unwrap();
         let reference = format!("python = \"reference.py\"{keys}");
         fs::write(bench.dir.path().join("twice.toml"), task("kernel.cu", "", Some(&reference))).unwrap();
-        let run = bench.run(["gate", "twice.toml", "--ledger", named]).exits(4);
+        let mut gate = bench.command();
+        gate.args(["gate", "twice.toml", "--ledger", ledger]).env("TMPDIR", &scratch);
+        let (output, called) = watching(&scratch, "called", || gate.output().unwrap());
+        let run = Run::of(&output).exits(4);
         assert!(run.out.contains(named), "{}{}", run.out, run.err);
-    }
+        called
+    };
+    is_called("return len(bytearray(4 << 30))", "", "memory", "memory_mb");
+    // On a busy machine Python may need longer to start than the function may take.
+    let called = [2, 8, 32, 128].into_iter().any(|seconds| {
+        let keys = format!("\ntimeout_seconds = {seconds}");
+        is_called("while True: pass", &keys, &format!("time-{seconds}"), "timeout_seconds")
+    });
+    assert!(called, "the function was never called");
 }
 
 #[test]

@@ -9,6 +9,9 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -129,6 +132,30 @@ impl Run {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap()
     }
+}
+
+/// Does some work, and returns its result and whether a file with this name was below a directory at any time meanwhile.
+pub(crate) fn watching<T>(directory: &Path, name: &str, work: impl FnOnce() -> T) -> (T, bool) {
+    fn is_below(directory: &Path, name: &str) -> bool {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        entries.into_iter().any(|entry| {
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            entry.file_name() == name || (is_directory && is_below(&entry.path(), name))
+        })
+    }
+    let (ended, seen) = (AtomicBool::new(false), AtomicBool::new(false));
+    let result = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) && !seen.load(Ordering::Relaxed) {
+                seen.fetch_or(is_below(directory, name), Ordering::Relaxed);
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let result = work();
+        ended.store(true, Ordering::Relaxed);
+        result
+    });
+    (result, seen.into_inner())
 }
 
 pub(crate) fn kernels() -> PathBuf {
