@@ -247,38 +247,33 @@ fn cuda_is_compiled_and_checked() {
     assert_eq!(failed["reports"][0]["place"]["line"], 3);
 }
 
+/// Processor time of a process, or of the children that it has waited for, in hundredths of a second.
+#[cfg(target_os = "linux")]
+fn processor_time(process: &str, of_children: bool) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    // The name, in parentheses, is the second field; the 14th and 15th are the process's own times, followed by its children's.
+    let fields = stat.rsplit_once(')').unwrap().1.split(' ').skip(if of_children { 14 } else { 12 });
+    fields.take(2).map(|field| field.parse::<u64>().unwrap()).sum()
+}
+
 /// An interrupted run leaves no partial file.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_interrupted_check_prints_nothing() {
     use std::os::unix::process::ExitStatusExt;
     use std::process::{Command, Stdio};
+    use std::thread;
     use std::time::Duration;
-    use std::{fs, thread};
 
     let bench = Bench::bare();
-    let kernel = fs::read(crate::bench::kernels().join("run_endless.ptx")).unwrap();
-    let pipe = bench.dir.path().join("pipe.ptx");
-    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let mut child = bench
-        .command()
-        .args(["check", "pipe.ptx", "--block", "32", "--format", "sarif"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // Returns when the program has read the kernel.
-    fs::write(&pipe, kernel).unwrap();
-    // Processor time in hundredths of a second, user and system. What takes that much of it is the execution: the kernel has ten
-    // lines.
-    let stat = format!("/proc/{}/stat", child.id());
-    let used = || {
-        let stat = fs::read_to_string(&stat).unwrap();
-        let fields = stat.rsplit_once(')').unwrap().1.split(' ');
-        fields.skip(12).take(2).map(|field| field.parse::<u64>().unwrap()).sum::<u64>()
-    };
-    let begin = used();
-    while used() < begin + 50 {
+    let kernel = bench.kernel("run_endless.ptx");
+    let arguments = ["check", &kernel, "--block", "32", "--format", "sarif"];
+    // A run that ends at the first instructions: what it takes is not the execution.
+    bench.run(arguments.into_iter().chain(["--max-instructions", "1"])).exits(4);
+    let start_up = processor_time("self", true);
+    let mut check = bench.command();
+    let mut child = check.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while processor_time(&child.id().to_string(), false) < 2 * start_up + 20 {
         assert!(child.try_wait().unwrap().is_none(), "the check of an endless kernel ended");
         thread::sleep(Duration::from_millis(5));
     }
