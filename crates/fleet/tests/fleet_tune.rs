@@ -1,11 +1,7 @@
 //! A tuning search on a fleet: the same table, the same steps and the same exit code as locally, without a local compiler, and
 //! without repeated evaluations.
 #![cfg(unix)]
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a test fails by panicking; a skipped test prints the reason"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bench;
 mod fleet_stand;
@@ -69,8 +65,8 @@ fn without_compiler(mut command: Command, bench: &Bench) -> Command {
 }
 
 #[test]
-fn a_fleet_searches_as_this_machine_does() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_a_fleet_searches_as_this_machine_does() {
+    let bench = Bench::new();
     write_task(&bench);
     let open = |name: &str| Ledger::open(bench.dir.path().join(name)).unwrap();
     let local = bench.run([&SEARCH[..], &["--ledger", "local"]].concat()).exits(0).json();
@@ -116,8 +112,8 @@ fn a_fleet_searches_as_this_machine_does() {
 }
 
 #[test]
-fn a_search_is_stopped_and_goes_on() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_a_search_is_stopped_and_goes_on() {
+    let bench = Bench::new();
     write_task(&bench);
     let fleet = Fleet::start(&bench);
     // There is no worker yet: the search waits until it is interrupted, and cancels its jobs.
@@ -153,8 +149,8 @@ fn a_search_is_stopped_and_goes_on() {
 }
 
 #[test]
-fn what_a_fleet_gives_up_is_said_and_nobody_wins() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_what_a_fleet_gives_up_is_said_and_nobody_wins() {
+    let bench = Bench::new();
     write_task(&bench);
     let path = bench.dir.path().join("task.toml");
     let text = fs::read_to_string(&path).unwrap();

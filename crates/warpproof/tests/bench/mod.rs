@@ -1,7 +1,7 @@
 //! Runs the program like a user, each test in its own folder.
 //!
-//! Tests that need NVIDIA's compiler find it like the program does. Without it they print a note and pass,
-//! unless `WARPPROOF_REQUIRE_TOOLCHAIN` is set, as in continuous integration.
+//! Tests that need NVIDIA's compiler find it like the program does, and fail without it; their names begin with
+//! `toolchain_`.
 #![allow(dead_code, reason = "each of the tests that share this uses a part of it")]
 
 use std::env;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use warpproof_toolchain::{Environment, Nvcc, Options, Toolchain};
+use warpproof_toolchain::{Environment, Nvcc, Options, Toolchain, WITHOUT_TOOLCHAIN};
 
 /// Every test has its own cache that contains the machine's toolchain.
 pub(crate) struct Bench {
@@ -28,36 +28,26 @@ impl Bench {
         Self { dir: tempfile::tempdir().unwrap() }
     }
 
-    /// With the machine's toolchain, or `None` if a test must be skipped.
-    pub(crate) fn new() -> Option<Self> {
+    /// With the machine's toolchain.
+    pub(crate) fn new() -> Self {
         Self::with_cuda(None)
     }
 
-    pub(crate) fn with_cuda(cuda: Option<u32>) -> Option<Self> {
-        let options = Options { cuda, ..Options::from_env() };
-        if let Err(error) = Toolchain::find(&options) {
-            assert!(
-                env::var_os("WARPPROOF_REQUIRE_TOOLCHAIN").is_none(),
-                "the toolchain is required: {error}"
-            );
-            eprintln!("skipped: {error}");
-            return None;
-        }
+    pub(crate) fn with_cuda(cuda: Option<u32>) -> Self {
+        let found = Toolchain::find(&Options { cuda, ..Options::from_env() });
+        assert!(found.is_ok(), "{}\n{WITHOUT_TOOLCHAIN}", found.unwrap_err());
         let bench = Self::bare();
         bench.link_sets();
-        Some(bench)
+        bench
     }
 
-    /// With the machine's nvcc, or `None` if a test must be skipped.
-    pub(crate) fn with_nvcc() -> Option<Self> {
-        if let Err(error) = Nvcc::find(&Environment::read()) {
-            assert!(env::var_os("WARPPROOF_REQUIRE_TOOLCHAIN").is_none(), "nvcc is required: {error}");
-            eprintln!("skipped: {error}");
-            return None;
-        }
+    /// With the machine's nvcc.
+    pub(crate) fn with_nvcc() -> Self {
+        let found = Nvcc::find(&Environment::read());
+        assert!(found.is_ok(), "{}\n{WITHOUT_TOOLCHAIN}", found.unwrap_err());
         let bench = Self::bare();
         bench.link_sets();
-        Some(bench)
+        bench
     }
 
     /// Makes the installed sets of this machine available in the bench's cache.
