@@ -46,7 +46,7 @@ fn what_nobody_names_goes_a_day_after_it_was_touched_and_nothing_else() {
     let fleet = stand.fleet();
     // Objects of a bundle, of a segment, and unreferenced ones.
     submit(&fleet, 1, "task", 1);
-    let job = fleet.claim(&claim("w", 1, 60)).unwrap().jobs.remove(0);
+    let job = fleet.claim(&claim("w", 1, 600)).unwrap().jobs.remove(0);
     let result = outcome(&job, Verdict::Provisional);
     let ptx: Hash = result.objects.keys().next().unwrap().parse().unwrap();
     fleet.finish(job.job, &result).unwrap();
@@ -90,7 +90,7 @@ fn what_a_dropped_stretch_named_goes_with_it() {
     let stand = Stand::new();
     let fleet = stand.fleet();
     submit(&fleet, 1, "task", 2);
-    for job in fleet.claim(&claim("w", 2, 60)).unwrap().jobs {
+    for job in fleet.claim(&claim("w", 2, 600)).unwrap().jobs {
         fleet.finish(job.job, &outcome(&job, Verdict::Provisional)).unwrap();
     }
     assert_eq!(stored(&stand), 3);
@@ -101,7 +101,7 @@ fn what_a_dropped_stretch_named_goes_with_it() {
     stand.sql("ALTER TABLE jobs ALTER COLUMN job RESTART WITH 1000001");
     stand.sql("ALTER TABLE segments ALTER COLUMN number RESTART WITH 100001");
     submit(&fleet, 2, "another task", 1);
-    let job = fleet.claim(&claim("w", 2, 60)).unwrap().jobs.remove(0);
+    let job = fleet.claim(&claim("w", 2, 600)).unwrap().jobs.remove(0);
     fleet.finish(job.job, &outcome(&job, Verdict::Provisional)).unwrap();
     age(&stand);
     let retained = fleet.retain(30).unwrap();
@@ -127,7 +127,7 @@ fn what_names_objects_is_found_in_a_database_of_before() {
     let mut wish = submission(2, "task", 1);
     wish.bundle.files.insert("kernel.cu".to_owned(), of("kernel").to_string());
     fleet.submit(&wish).unwrap();
-    for job in fleet.claim(&claim("w", 2, 60)).unwrap().jobs {
+    for job in fleet.claim(&claim("w", 2, 600)).unwrap().jobs {
         fleet.finish(job.job, &outcome(&job, Verdict::Provisional)).unwrap();
     }
     let named = |stand: &Stand| {

@@ -11,33 +11,55 @@ use std::time::Duration;
 
 use stand::Stand;
 use warpproof_evidence::hash::Hash;
-use warpproof_fleet::server::{Limits, Server};
+use warpproof_fleet::server::ManualClock;
 
-/// A test fleet whose server has these limits.
-fn limited(change: impl FnOnce(&mut Limits)) -> (Stand, SocketAddr) {
-    let mut stand = Stand::new();
-    change(&mut stand.config.limits);
-    let server = Server::start(&stand.config).unwrap();
-    let address = server.address();
-    stand.server = Some(server);
-    (stand, address)
-}
+/// Time limit of these tests' servers, for a head or for a body, on the test's clock.
+const LIMIT: Duration = Duration::from_secs(2);
+const HEALTH: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
 
 fn connect(address: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect(address).unwrap();
-    // Far above every limit of these tests: a read that takes this long hangs.
-    stream.set_read_timeout(Some(Duration::from_mins(2))).unwrap();
-    stream
+    TcpStream::connect(address).unwrap()
 }
 
-/// Reads until the server closes the connection; a reset connection has ended too.
-fn until_the_end(mut stream: TcpStream) -> String {
-    let mut bytes = Vec::new();
-    match stream.read_to_end(&mut bytes) {
-        Ok(_) => {}
-        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}"),
+/// Reads what has arrived; `None` if nothing has, and an empty result at the end. A reset connection has ended too.
+fn arrived(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    stream.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
+    let mut bytes = vec![0; 4096];
+    match stream.read(&mut bytes) {
+        Ok(read) => bytes.truncate(read),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return None,
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}");
+            bytes.clear();
+        }
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    Some(bytes)
+}
+
+/// Reads until the server closes the connection, and calls this each time nothing has arrived.
+fn read_while(mut stream: TcpStream, mut waiting: impl FnMut(&mut TcpStream)) -> String {
+    let mut all = Vec::new();
+    loop {
+        match arrived(&mut stream) {
+            None => waiting(&mut stream),
+            Some(bytes) if bytes.is_empty() => return String::from_utf8_lossy(&all).into_owned(),
+            Some(bytes) => all.extend(bytes),
+        }
+    }
+}
+
+/// Advances the clock until the server closes the connection.
+fn outlast(stream: TcpStream, clock: &ManualClock) -> String {
+    read_while(stream, |_| clock.advance(LIMIT))
+}
+
+/// Sends these parts one after another, each in a small part of the time limit, until the server closes the connection.
+fn dribble(stream: TcpStream, part: &[u8], clock: &ManualClock) -> String {
+    read_while(stream, |stream| {
+        // The server may have closed the connection.
+        let _broken = stream.write_all(part);
+        clock.advance(LIMIT / 20);
+    })
 }
 
 /// Sends a text and reads until the end.
@@ -45,84 +67,94 @@ fn say(address: SocketAddr, text: &str) -> String {
     let mut stream = connect(address);
     // The server may close the connection before it has received everything.
     let _broken = stream.write_all(text.as_bytes());
-    until_the_end(stream)
+    read_while(stream, |_| ())
+}
+
+/// Asks whether the server is healthy, and leaves the connection open.
+fn ask(stream: &mut TcpStream) {
+    stream.write_all(HEALTH).unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"ok\n") {
+        let bytes = arrived(stream).unwrap_or_else(|| b"".to_vec());
+        answer.extend(bytes);
+    }
+    assert!(answer.starts_with(b"HTTP/1.1 200 OK"), "{}", String::from_utf8_lossy(&answer));
 }
 
 #[test]
 fn heads_that_dribble_and_connections_that_idle_end_in_time() {
-    let (stand, address) = limited(|limits| limits.head_time = Duration::from_secs(2));
+    let (stand, clock) = Stand::with_clock(|config| config.limits.head_time = LIMIT);
+    let address = stand.address();
     let idle: Vec<TcpStream> = (0..300).map(|_| connect(address)).collect();
-    // Served once, and idle since then.
+    let mut begun = connect(address);
+    begun.write_all(b"GET /healthz HTTP/1.1\r\n").unwrap();
     let mut served = connect(address);
-    served.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
-    // One byte at a time: activity alone does not extend the timeout.
-    let dribble = thread::spawn(move || {
-        let mut stream = connect(address);
-        let mut head = b"GET /healthz HTTP/1.1\r\n".to_vec();
-        head.extend(b"x".iter().cycle().take(10_000));
-        let sent = head.iter().take_while(|byte| {
-            thread::sleep(Duration::from_millis(50));
-            stream.write_all(&[**byte]).is_ok()
-        });
-        (sent.count(), until_the_end(stream))
-    });
+    ask(&mut served);
     let fleet = stand.fleet().with_patience(Duration::ZERO);
     for _ in 0..20 {
         fleet.queue().unwrap();
     }
-    for stream in idle {
-        assert!(!until_the_end(stream).contains("200 OK"));
+    // A connection is idle since its last response, not since it was opened.
+    for _ in 0..3 {
+        clock.advance(LIMIT * 3 / 4);
+        ask(&mut served);
     }
-    let answer = until_the_end(served);
-    assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("ok\n"), "{answer}");
-    let (sent, answer) = dribble.join().unwrap();
-    assert!(sent < 10_000 && !answer.contains("200 OK"), "{sent}: {answer}");
-    fleet.queue().unwrap();
+    // Activity alone does not extend the time: at 64 KB the head would be refused as too large.
+    assert_eq!(dribble(begun, b"x", &clock), "");
+    for stream in idle.into_iter().chain([served]) {
+        assert_eq!(outlast(stream, &clock), "");
+    }
+    stand.fleet().queue().unwrap();
 }
 
 #[test]
 fn a_connection_too_many_waits_until_one_ends() {
-    let (stand, address) = limited(|limits| {
-        limits.connections = 4;
-        limits.head_time = Duration::from_secs(2);
+    let (stand, clock) = Stand::with_clock(|config| {
+        config.limits.connections = 4;
+        config.limits.head_time = LIMIT;
     });
-    let silent: Vec<TcpStream> = (0..12).map(|_| connect(address)).collect();
-    // Queued behind all of them, and answered nevertheless: the earlier connections have a time limit.
-    stand.fleet().queue().unwrap();
-    for stream in silent {
-        assert_eq!(until_the_end(stream), "");
-    }
+    let start = clock.now();
+    let silent: Vec<TcpStream> = (0..12).map(|_| connect(stand.address())).collect();
+    thread::scope(|scope| {
+        // Queued behind all of them, and answered nevertheless: the earlier connections have a time limit.
+        let answered = scope.spawn(|| {
+            stand.fleet().queue().unwrap();
+            clock.now()
+        });
+        for stream in silent {
+            assert_eq!(outlast(stream, &clock), "");
+        }
+        // Three connections had each of the four places before.
+        assert!(answered.join().unwrap() - start >= 3 * LIMIT);
+    });
 }
 
 #[test]
 fn a_body_that_dribbles_ends_in_time() {
-    let (stand, address) = limited(|limits| limits.body_time = Duration::from_secs(1));
+    let (stand, clock) = Stand::with_clock(|config| config.limits.body_time = LIMIT);
     let bearer = format!("authorization: Bearer {}", stand.token);
-    for length in ["content-length: 10000", "transfer-encoding: chunked", "content-length: 400000"] {
-        let mut stream = connect(address);
-        let head = format!("POST /v1/claims HTTP/1.1\r\nhost: x\r\n{bearer}\r\n{length}\r\n\r\n");
-        stream.write_all(head.as_bytes()).unwrap();
-        // One byte at a time until the server responds; all bytes would take minutes.
-        stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-        while matches!(stream.peek(&mut [0]), Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
+    let object = format!("PUT /v1/objects/{}", Hash::of(b"x"));
+    for line in ["POST /v1/claims", "POST /v1/runs", &object] {
+        for (length, part) in
+            [("content-length: 400000", &b"x"[..]), ("transfer-encoding: chunked", b"1\r\nx\r\n")]
         {
-            let part: &[u8] = if length.starts_with('t') { b"1\r\nx\r\n" } else { b"x" };
-            if stream.write_all(part).is_err() {
-                break;
-            }
+            let mut stream = connect(stand.address());
+            let head = format!("{line} HTTP/1.1\r\nhost: x\r\n{bearer}\r\n{length}\r\n\r\n");
+            stream.write_all(head.as_bytes()).unwrap();
+            let answer = dribble(stream, part, &clock);
+            assert!(
+                answer.starts_with("HTTP/1.1 408 ") && answer.contains("timeout while reading the body"),
+                "{line} {length}: {answer}"
+            );
         }
-        let answer = until_the_end(stream);
-        assert!(
-            answer.starts_with("HTTP/1.1 408 ") && answer.contains("timeout while reading the body"),
-            "{answer}"
-        );
     }
     stand.fleet().queue().unwrap();
 }
 
 #[test]
 fn heads_and_bodies_without_an_end_are_refused() {
-    let (stand, address) = limited(|limits| limits.body_bytes = 100_000);
+    let stand = Stand::with(|config| config.limits.body_bytes = 100_000);
+    let address = stand.address();
     let bearer = format!("authorization: Bearer {}", stand.token);
     // One header of a megabyte, many small ones, a path of a megabyte.
     let long = "x".repeat(1 << 20);
@@ -174,7 +206,8 @@ fn heads_and_bodies_without_an_end_are_refused() {
 
 #[test]
 fn what_a_fuzzer_found_is_refused_in_json() {
-    let (stand, address) = limited(|_| ());
+    let stand = Stand::new();
+    let address = stand.address();
     let bearer = format!("authorization: Bearer {}", stand.token);
     for (method, path, body) in [
         // More days than the database supports.
@@ -204,7 +237,8 @@ fn what_a_fuzzer_found_is_refused_in_json() {
 
 #[test]
 fn requests_in_a_row_and_rare_methods_are_answered() {
-    let (stand, address) = limited(|_| ());
+    let stand = Stand::new();
+    let address = stand.address();
     let bearer = format!("authorization: Bearer {}", stand.token);
     // Fifty pipelined requests, each answered, in order.
     let mut row = String::new();

@@ -1,11 +1,7 @@
 //! Devices in workers, with Warpproof's own driver: a worker with the requested device evaluates, one evaluation per device at a
 //! time, inside the sandbox. These tests cannot show that real hardware behaves the same.
 #![cfg(target_os = "linux")]
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a test fails by panicking; a skipped test prints the reason"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bench;
 mod fleet_stand;
@@ -87,8 +83,8 @@ fn without_runs(report: &Value) -> Value {
 }
 
 #[test]
-fn who_has_the_device_that_is_asked_for_judges() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_who_has_the_device_that_is_asked_for_judges() {
+    let bench = Bench::new();
     write_task(&bench);
     let mut local = on_driver(&bench, bench.command(), "l4");
     local.args(["gate", "task.toml", "slow", "b", "--gpu", "--json", "--ledger", "local"]);
@@ -147,8 +143,8 @@ fn under_way(jobs: &Path) -> BTreeMap<String, u64> {
 }
 
 #[test]
-fn each_device_has_one_evaluation_at_a_time_and_all_work_at_once() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_each_device_has_one_evaluation_at_a_time_and_all_work_at_once() {
+    let bench = Bench::new();
     write_task(&bench);
     let fleet = Fleet::start(&bench);
     let both = start(worker(&bench, &fleet, "l4,l4", &["--gpu", "--directory", "w"]));

@@ -1,11 +1,7 @@
 //! A tuning search on a fleet: the same table, the same steps and the same exit code as locally, without a local compiler, and
 //! without repeated evaluations.
 #![cfg(unix)]
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a test fails by panicking; a skipped test prints the reason"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bench;
 mod fleet_stand;
@@ -13,6 +9,7 @@ mod tasks;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -20,7 +17,7 @@ use std::time::Duration;
 use bench::{Bench, Run};
 use fleet_stand::{Fleet, stop};
 use serde_json::Value;
-use tasks::{table, write_sgemm};
+use tasks::{steps_in, table, write_sgemm};
 use warpproof_evidence::ledger::Ledger;
 use warpproof_evidence::record::{Body, Finite, StepRecord};
 
@@ -68,8 +65,8 @@ fn without_compiler(mut command: Command, bench: &Bench) -> Command {
 }
 
 #[test]
-fn a_fleet_searches_as_this_machine_does() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_a_fleet_searches_as_this_machine_does() {
+    let bench = Bench::new();
     write_task(&bench);
     let open = |name: &str| Ledger::open(bench.dir.path().join(name)).unwrap();
     let local = bench.run([&SEARCH[..], &["--ledger", "local"]].concat()).exits(0).json();
@@ -115,8 +112,8 @@ fn a_fleet_searches_as_this_machine_does() {
 }
 
 #[test]
-fn a_search_is_stopped_and_goes_on() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_a_search_is_stopped_and_goes_on() {
+    let bench = Bench::new();
     write_task(&bench);
     let fleet = Fleet::start(&bench);
     // There is no worker yet: the search waits until it is interrupted, and cancels its jobs.
@@ -138,12 +135,12 @@ fn a_search_is_stopped_and_goes_on() {
     let worker = fleet.worker(&bench, 0);
     let mut killed =
         fleet.command(&bench, &search("ledger", &fleet.url)).stdout(Stdio::null()).spawn().unwrap();
-    let segments = || fs::read_dir(bench.dir.path().join("ledger/segments")).map_or(0, Iterator::count);
-    while segments() == 0 && killed.try_wait().unwrap().is_none() {
-        thread::sleep(Duration::from_millis(5));
+    while steps_in(&bench.dir.path().join("ledger")) == 0 {
+        assert!(killed.try_wait().unwrap().is_none(), "the search ended before it was killed");
+        thread::sleep(Duration::from_millis(2));
     }
     killed.kill().unwrap();
-    killed.wait().unwrap();
+    assert_eq!(killed.wait().unwrap().signal(), Some(9), "the search ended before it was killed");
     let whole = fleet.run(&bench, &search("ledger", &fleet.url)).exits(0).json();
     stop(worker);
     let local = bench.run([&SEARCH[..], &["--ledger", "local"]].concat()).exits(0).json();
@@ -152,8 +149,8 @@ fn a_search_is_stopped_and_goes_on() {
 }
 
 #[test]
-fn what_a_fleet_gives_up_is_said_and_nobody_wins() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_what_a_fleet_gives_up_is_said_and_nobody_wins() {
+    let bench = Bench::new();
     write_task(&bench);
     let path = bench.dir.path().join("task.toml");
     let text = fs::read_to_string(&path).unwrap();

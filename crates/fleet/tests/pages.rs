@@ -48,7 +48,7 @@ fn a_result_is_shown_and_names_stay_text() {
     let mut wish = submission(1, "task", 0);
     wish.candidates = vec!["plain".to_owned(), nasty.to_owned()];
     let run = fleet.submit(&wish).unwrap();
-    for job in fleet.claim(&claim("<script>w</script>", 9, 60)).unwrap().jobs {
+    for job in fleet.claim(&claim("<script>w</script>", 9, 600)).unwrap().jobs {
         fleet.finish(job.job, &outcome(&job, Verdict::Provisional)).unwrap();
     }
     let shown = page(&stand, &format!("/runs/{}", run_name(1)));
@@ -76,7 +76,7 @@ fn a_standing_is_on_the_board_of_its_task_file() {
     let stand = Stand::new();
     let fleet = stand.fleet();
     submit(&fleet, 1, "task", 1);
-    let job = fleet.claim(&claim("w", 9, 60)).unwrap().jobs.remove(0);
+    let job = fleet.claim(&claim("w", 9, 600)).unwrap().jobs.remove(0);
     fleet.finish(job.job, &outcome(&job, Verdict::Provisional)).unwrap();
     // Two task files with the same name, and one candidate that was evaluated twice.
     for file in ["ab", "cd"] {

@@ -66,7 +66,7 @@ fn stages_are_part_of_what_a_job_is() {
         assert_eq!(status(&fleet.submit(&partial(9, wrong)).unwrap_err()), 400, "{wrong:?}");
     }
     // The worker gets the stages, and its result is cached.
-    let leased = fleet.claim(&claim("w", 9, 60)).unwrap().jobs;
+    let leased = fleet.claim(&claim("w", 9, 600)).unwrap().jobs;
     let wanted: Vec<Option<Vec<Stage>>> = leased.iter().map(|job| job.bundle.stages.clone()).collect();
     assert_eq!(wanted, [None, Some(TIMED.to_vec()), Some(TIMED[..1].to_vec())]);
     let accepted = fleet.finish(leased[1].job, &Made::green(&TIMED).outcome(&leased[1])).unwrap();
@@ -99,7 +99,7 @@ fn a_result_is_held_against_the_stages_of_its_job() {
     let fleet = stand.fleet();
     submit(&fleet, 1, "task", 1);
     fleet.submit(&partial(2, &TIMED)).unwrap();
-    let leased = fleet.claim(&claim("w", 9, 60)).unwrap().jobs;
+    let leased = fleet.claim(&claim("w", 9, 600)).unwrap().jobs;
     let (whole, some) = (&leased[0], &leased[1]);
     let green = Made::green(&TIMED);
     let red = |at: usize, verdict| {

@@ -5,7 +5,7 @@
 mod stand;
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -140,30 +140,32 @@ fn a_certificate_that_is_old_or_anothers_is_refused() {
 
 #[test]
 fn who_says_nothing_holds_up_nobody_and_is_dropped() {
-    let mut stand = Stand::new();
     let dir = tempfile::tempdir().unwrap();
     let authority = Authority::new(dir.path(), "authority");
-    stand.config.limits.head_time = Duration::from_secs(3);
-    let address = serve(&mut stand, authority.sign("127.0.0.1", |_| ()));
-    let fleet = Fleet::new(&format!("https://{address}"), &stand.token, Some(&authority.file)).unwrap();
-    let connect = |_: usize| {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_mins(2))).unwrap();
-        stream
-    };
-    let mut silent: Vec<TcpStream> = (0..100).map(connect).collect();
+    let (stand, clock) = Stand::with_clock(|config| config.tls = Some(authority.sign("127.0.0.1", |_| ())));
+    let base = format!("https://{}", stand.address());
+    let fleet = || Fleet::new(&base, &stand.token, Some(&authority.file)).unwrap();
+    let mut silent: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(stand.address()).unwrap()).collect();
     // Some start a handshake and stop in the middle of it.
     for stream in &mut silent[50..] {
         stream.write_all(&[0x16, 3, 1, 2, 0, 1]).unwrap();
     }
+    let hasty = fleet().with_patience(Duration::ZERO);
     for _ in 0..20 {
-        fleet.clone().with_patience(Duration::ZERO).queue().unwrap();
+        hasty.queue().unwrap();
     }
+    // Nothing ends before its time.
+    clock.advance(stand.config.limits.head_time / 10 * 9);
+    hasty.queue().unwrap();
     for stream in &mut silent {
-        // The end of the stream, or an alert and the end; a timeout would be an error.
+        stream.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
+        // The end of the stream, or an alert and the end.
         let mut rest = Vec::new();
-        stream.read_to_end(&mut rest).unwrap();
+        while let Err(error) = stream.read_to_end(&mut rest) {
+            assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
+            clock.advance(stand.config.limits.head_time);
+        }
         assert!(rest.len() < 64, "{rest:?}");
     }
-    fleet.queue().unwrap();
+    fleet().queue().unwrap();
 }

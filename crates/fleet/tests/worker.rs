@@ -56,11 +56,8 @@ fn a_machine_in_trouble_gives_its_jobs_back_and_rests() {
             work(&config(&directory, "exit 1"), &fleet, &stop, &say)
         });
         let rests = || said.lock().unwrap().iter().any(|text: &String| text.contains("pauses"));
-        for _ in 0..600 {
-            if rests() {
-                break;
-            }
-            thread::sleep(Duration::from_millis(50));
+        while !rests() && !worker.is_finished() {
+            thread::sleep(Duration::from_millis(5));
         }
         stop.store(true, Ordering::Relaxed);
         worker.join().unwrap().unwrap()
@@ -158,7 +155,7 @@ fn a_result_that_the_server_does_not_take_is_a_failure_and_is_not_sent_again() {
     // Every evaluation here leaves a valid ledger, but of another task.
     let directory = stand.dir.path().join("left behind");
     let ledger = Ledger::create(&directory).unwrap();
-    let job = fleet.claim(&claim("elsewhere", 1, 60)).unwrap().jobs.remove(0);
+    let job = fleet.claim(&claim("elsewhere", 1, 600)).unwrap().jobs.remove(0);
     fleet.release(job.job, job.token).unwrap();
     let mut other = job.clone();
     other.bundle.files.insert(job.bundle.task.clone(), Hash::of(b"another task").to_string());
@@ -207,7 +204,7 @@ fn a_result_is_kept_until_the_server_has_said_yes_or_no() {
     let directory = stand.dir.path().join("worker");
     let mut config = config(&directory, "exit 1");
     config.until_idle = true;
-    let job = fleet.claim(&claim("w", 1, 60)).unwrap().jobs.remove(0);
+    let job = fleet.claim(&claim("w", 1, 600)).unwrap().jobs.remove(0);
     let kept = directory.join(format!("results/{}-{}.json", job.job, job.token));
     fs::create_dir_all(directory.join("results")).unwrap();
     fs::write(&kept, serde_json::to_vec(&outcome(&job, Verdict::Provisional)).unwrap()).unwrap();
@@ -229,7 +226,7 @@ fn a_worker_sends_a_result_when_the_server_is_back() {
     let fleet = stand.fleet();
     submit(&fleet, 1, "task", 1);
     let left = stand.dir.path().join("left behind");
-    let job = fleet.claim(&claim("elsewhere", 1, 60)).unwrap().jobs.remove(0);
+    let job = fleet.claim(&claim("elsewhere", 1, 600)).unwrap().jobs.remove(0);
     fleet.release(job.job, job.token).unwrap();
     let ledger = Ledger::create(&left).unwrap();
     let (object, bytes) = write_result(&ledger, &job, Verdict::Provisional);
@@ -245,17 +242,18 @@ fn a_worker_sends_a_result_when_the_server_is_back() {
     );
     let config = config(&stand.dir.path().join("worker"), &script);
     let (stop, said) = (AtomicBool::new(false), Mutex::new(Vec::new()));
-    let until = |what: &dyn Fn() -> bool| {
-        (0..600).any(|_| {
-            thread::sleep(Duration::from_millis(50));
-            what()
-        })
-    };
     let tally = thread::scope(|scope| {
         let worker = scope.spawn(|| {
             let say = |text: &str| said.lock().unwrap().push(text.to_owned());
             work(&config, &fleet.clone().with_patience(Duration::from_millis(100)), &stop, &say)
         });
+        // Whether this becomes true before the worker ends.
+        let until = |what: &dyn Fn() -> bool| loop {
+            if what() || worker.is_finished() {
+                break what();
+            }
+            thread::sleep(Duration::from_millis(5));
+        };
         let ended = until(&|| begun.exists()).then(|| {
             let old = stand.server.take().unwrap();
             stand.config.listen = old.address();

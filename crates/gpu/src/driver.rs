@@ -14,7 +14,7 @@ use cudarc::driver::{result, sys};
 const PARAMETER_BYTES: usize = 32_764;
 /// Every driver function that this file calls. A library that lacks one is rejected before the first call,
 /// because the binding panics at a missing function.
-const FUNCTIONS: [&str; 38] = [
+const FUNCTIONS: [&str; 41] = [
     "cuCtxSetCurrent",
     "cuCtxSynchronize",
     "cuDeviceGet",
@@ -39,12 +39,15 @@ const FUNCTIONS: [&str; 38] = [
     "cuGraphLaunch",
     "cuGraphUpload",
     "cuInit",
+    "cuLaunchCooperativeKernel",
     "cuLaunchKernel",
     "cuMemAlloc_v2",
     "cuMemFree_v2",
     "cuMemcpyDtoH_v2",
     "cuMemcpyHtoD_v2",
+    "cuMemsetD8Async",
     "cuModuleGetFunction",
+    "cuModuleGetGlobal_v2",
     "cuModuleLoadDataEx",
     "cuModuleUnload",
     "cuStreamBeginCapture_v2",

@@ -5,7 +5,9 @@
 //! Compute, a separate program.
 //!
 //! The driver library may be Warpproof's own, on the software GPU: then [`Identity::predicted`] is true, and
-//! every time is a *prediction*. The tests of this crate use it. **This crate was not tested on hardware.**
+//! every time is a *prediction*. The tests of this crate use it: the calls are those of hardware. **Not tested
+//! on hardware**: times, errors that only hardware raises, machine code ([`Cuda::assemble_with`]), [`Management`]
+//! and [`ncu`].
 //!
 //! **Invariant:** only `driver.rs` and `nvml.rs` contain `unsafe` code.
 #![deny(unsafe_code)]

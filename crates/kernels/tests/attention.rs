@@ -24,7 +24,7 @@ fn packed() -> Shape {
 }
 
 #[test]
-fn rungs_agree_with_the_oracles() {
+fn toolchain_rungs_agree_with_the_oracles() {
     for rung in LADDER {
         for rows in [1, 17, 33, 64, 100] {
             let mut request = Request::new(Shape::equal(1, 2, rows, 64));
@@ -36,7 +36,7 @@ fn rungs_agree_with_the_oracles() {
 }
 
 #[test]
-fn toggles_keep_the_bits_that_the_oracle_says() {
+fn toolchain_toggles_keep_the_bits_that_the_oracle_says() {
     for rung in LADDER {
         for toggle in rung.toggles {
             let mut request = Request::new(Shape::equal(1, 1, 80, 64));
@@ -49,7 +49,7 @@ fn toggles_keep_the_bits_that_the_oracle_says() {
 }
 
 #[test]
-fn toggles_keep_them_with_a_mask_and_with_split_keys() {
+fn toolchain_toggles_keep_them_with_a_mask_and_with_split_keys() {
     for toggle in rung("n4").unwrap().toggles {
         for (dim, queries, keys) in [(64, 70, 100), (128, 70, 100), (64, 1, 140)] {
             let shape = Shape { dim, ..grouped() }.with(vec![lengths(queries, keys)]);
@@ -78,8 +78,8 @@ fn every_toggle_of_a_rung_is_set_whatever_the_source_says() {
 }
 
 #[test]
-fn every_toggle_changes_the_program() {
-    let Some(toolchain) = toolchain() else { return };
+fn toolchain_every_toggle_changes_the_program() {
+    let toolchain = toolchain();
     let device = l4();
     for rung in LADDER {
         let mut request = Request::new(Shape::equal(1, 1, 64, 64));
@@ -96,8 +96,8 @@ fn every_toggle_changes_the_program() {
 }
 
 #[test]
-fn rungs_are_different_programs() {
-    let Some(toolchain) = toolchain() else { return };
+fn toolchain_rungs_are_different_programs() {
+    let toolchain = toolchain();
     let device = l4();
     let mut programs: Vec<(&str, String)> = Vec::new();
     for rung in LADDER {
@@ -117,7 +117,7 @@ fn rungs_are_different_programs() {
 }
 
 #[test]
-fn causal_with_more_and_with_fewer_keys_than_queries() {
+fn toolchain_causal_with_more_and_with_fewer_keys_than_queries() {
     for id in ["n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"] {
         for (queries, keys) in [(33, 97), (97, 33), (64, 64), (1, 70)] {
             let shape = Shape { sequences: vec![lengths(queries, keys)], ..grouped() };
@@ -130,14 +130,14 @@ fn causal_with_more_and_with_fewer_keys_than_queries() {
 }
 
 #[test]
-fn rows_of_128_elements_and_rows_before_heads() {
+fn toolchain_rows_of_128_elements_and_rows_before_heads() {
     let shape = Shape { dim: 128, ..grouped() };
     Case::of(Request { layout: Layout::Bshd, lse: true, ..Request::new(shape.clone()) }).run();
     Case::of(Request { mask: Mask::Causal, ..Request::new(shape) }).run();
 }
 
 #[test]
-fn scales_of_every_granularity_on_the_rungs_that_are_not_chosen_first() {
+fn toolchain_scales_of_every_granularity_on_the_rungs_that_are_not_chosen_first() {
     for id in ["n4", "n5", "n6"] {
         for granularity in Granularity::ALL {
             let request = Request { scales: Scales::all(granularity), ..Request::new(grouped()) };
@@ -147,7 +147,7 @@ fn scales_of_every_granularity_on_the_rungs_that_are_not_chosen_first() {
 }
 
 #[test]
-fn scales_of_the_scores_that_are_negative_or_zero() {
+fn toolchain_scales_of_the_scores_that_are_negative_or_zero() {
     for id in ["n4", "n5", "n7"] {
         for (scale, mask) in [(-0.5, Mask::Full), (0.0, Mask::Causal)] {
             let request = Request { softmax_scale: Some(scale), mask, ..Request::new(grouped()) };
@@ -179,7 +179,7 @@ fn dense(rows: usize, keys: usize, dim: usize) -> Request {
 }
 
 #[test]
-fn dense_blocks_with_tails_and_masks() {
+fn toolchain_dense_blocks_with_tails_and_masks() {
     for dim in [64, 128] {
         for (rows, keys, mask) in [
             (122, 97, Mask::Full),
@@ -197,7 +197,7 @@ fn dense_blocks_with_tails_and_masks() {
 }
 
 #[test]
-fn dense_blocks_with_every_other_feature() {
+fn toolchain_dense_blocks_with_every_other_feature() {
     for dim in [64, 128] {
         let plain = dense(130, 80, dim);
         Case::of(Request { layout: Layout::Bshd, format: Format::E5m2, lse: true, ..plain.clone() })
@@ -247,7 +247,7 @@ fn with_a_mask_the_blocks_with_the_most_keys_come_first() {
 }
 
 #[test]
-fn scales_of_every_granularity() {
+fn toolchain_scales_of_every_granularity() {
     for granularity in Granularity::ALL {
         Case::of(Request { scales: Scales::all(granularity), ..Request::new(grouped()) }).run();
         let shape = Shape { dim: 128, ..grouped() };
@@ -260,7 +260,7 @@ fn scales_of_every_granularity() {
 }
 
 #[test]
-fn e5m2() {
+fn toolchain_e5m2() {
     let e5m2 = |shape| Request { format: Format::E5m2, lse: true, ..Request::new(shape) };
     Case::of(e5m2(grouped())).run();
     for splits in [Splits::None, Splits::Auto] {
@@ -272,7 +272,7 @@ fn e5m2() {
 }
 
 #[test]
-fn query_heads_in_groups_of_any_size() {
+fn toolchain_query_heads_in_groups_of_any_size() {
     for (heads, kv_heads) in [(3, 1), (5, 1), (14, 2), (16, 1)] {
         let shape = |queries, keys| Shape { heads, kv_heads, ..grouped() }.with(vec![lengths(queries, keys)]);
         let request = |shape| Request { mask: Mask::Causal, lse: true, ..Request::new(shape) };
@@ -288,7 +288,7 @@ fn query_heads_in_groups_of_any_size() {
 }
 
 #[test]
-fn no_keys_at_all_give_zeros() {
+fn toolchain_no_keys_at_all_give_zeros() {
     for rung in LADDER {
         let mut request = Request::new(grouped().with(vec![lengths(5, 0); 2]));
         request.rung = Some(rung.id.to_owned());
@@ -306,7 +306,7 @@ fn no_keys_at_all_give_zeros() {
 }
 
 #[test]
-fn sequences_of_different_lengths() {
+fn toolchain_sequences_of_different_lengths() {
     for granularity in Granularity::ALL {
         for mask in [Mask::Full, Mask::Causal] {
             let scales = Scales::all(granularity);
@@ -317,7 +317,7 @@ fn sequences_of_different_lengths() {
 }
 
 #[test]
-fn one_query_against_split_keys() {
+fn toolchain_one_query_against_split_keys() {
     for granularity in Granularity::ALL {
         for (queries, keys, splits) in [(1, 300, 3), (1, 64, 1), (3, 200, 9), (1, 1, 4)] {
             let shape = Shape { sequences: vec![lengths(queries, keys); 2], ..grouped() };
@@ -337,13 +337,13 @@ fn one_query_against_split_keys() {
 }
 
 #[test]
-fn a_scale_of_the_scores_of_ones_own() {
+fn toolchain_a_scale_of_the_scores_of_ones_own() {
     Case::of(Request { softmax_scale: Some(0.5), ..Request::new(grouped()) }).run();
 }
 
 #[test]
-fn the_tensor_core_rungs_neither_spill_nor_use_the_stack() {
-    let Some(toolchain) = toolchain() else { return };
+fn toolchain_the_tensor_core_rungs_neither_spill_nor_use_the_stack() {
+    let toolchain = toolchain();
     let device = l4();
     let mut requests = vec![Request { rung: Some("n3".into()), ..Request::new(grouped()) }];
     for (id, dim) in ["n4", "n5", "n6", "n7", "n8", "n9"].into_iter().flat_map(|id| [(id, 64), (id, 128)]) {

@@ -93,7 +93,7 @@ fn refuses(request: &Request, without: Option<&Request>) {
 }
 
 #[test]
-fn outputs_in_bf16() {
+fn toolchain_outputs_in_bf16() {
     for request in combinations() {
         let request = Request { output: OutputFormat::Bf16, ..request };
         Case::of(request.clone()).run();
@@ -102,7 +102,7 @@ fn outputs_in_bf16() {
 }
 
 #[test]
-fn outputs_in_bf16_on_the_rungs_of_the_family() {
+fn toolchain_outputs_in_bf16_on_the_rungs_of_the_family() {
     for id in ["n5", "n6", "n7", "n8", "n9"] {
         let shape = Shape::equal(1, 2, 100, 64);
         let request =
@@ -130,7 +130,7 @@ const WINDOWS: [Window; 4] = [
 ];
 
 #[test]
-fn windows_around_the_place_of_a_query() {
+fn toolchain_windows_around_the_place_of_a_query() {
     for window in [WINDOWS[0], WINDOWS[1]] {
         for request in combinations() {
             Case::of(Request { window, ..request }).run();
@@ -139,7 +139,7 @@ fn windows_around_the_place_of_a_query() {
 }
 
 #[test]
-fn windows_of_one_side_and_of_one_key() {
+fn toolchain_windows_of_one_side_and_of_one_key() {
     for window in [WINDOWS[2], WINDOWS[3]] {
         for request in combinations() {
             Case::of(Request { window, ..request }).run();
@@ -157,7 +157,7 @@ fn outputs_without_the_window_are_refused() {
 
 /// Long rows of keys: tiles before, across and after the window, several rows of blocks.
 #[test]
-fn windows_much_shorter_than_the_keys() {
+fn toolchain_windows_much_shorter_than_the_keys() {
     for (queries, keys, window) in [
         (300, 300, Window::left(63)),
         (300, 300, Window::left(64)),
@@ -202,7 +202,7 @@ fn blocks_take_the_tiles_of_their_windows_only() {
 }
 
 #[test]
-fn soft_caps_on_the_scores() {
+fn toolchain_soft_caps_on_the_scores() {
     for cap in [1.5, 50.0] {
         for request in combinations() {
             Case::of(Request { softcap: Some(cap), ..request }).run();
@@ -236,7 +236,7 @@ fn soft_caps_that_are_not_positive_numbers_are_refused() {
 }
 
 #[test]
-fn attention_sinks() {
+fn toolchain_attention_sinks() {
     for request in combinations() {
         Case::of(Request { sinks: true, lse: true, ..request }).run();
     }
@@ -250,14 +250,14 @@ fn attention_sinks() {
 }
 
 #[test]
-fn a_sink_that_outweighs_all_keys_leaves_zeros() {
+fn toolchain_a_sink_that_outweighs_all_keys_leaves_zeros() {
     let request = Request { sinks: true, lse: true, ..decode(200) };
     let mut inputs = generate(&request.shape, Distribution::Normal, 0, request.spec());
     inputs.sinks = Some(vec![300.0, -300.0, 0.0, 80.0]);
     let plan = Plan::new(&request, l4()).unwrap();
     let oracles = plan.oracles(&inputs).unwrap();
     assert!(oracles.exact.lse[..2].iter().all(|lse| (lse - 300.0).abs() < 1e-9));
-    let Some(toolchain) = toolchain() else { return };
+    let toolchain = toolchain();
     let mut gpu = warpproof_sim::Device::new();
     let ptx = plan.compile(toolchain).unwrap();
     let attention = Attention::load(plan, &ptx, &mut gpu).unwrap();
@@ -275,7 +275,7 @@ fn outputs_without_the_sinks_are_refused() {
 }
 
 #[test]
-fn alibi() {
+fn toolchain_alibi() {
     for request in combinations() {
         Case::of(Request { alibi: true, ..request }).run();
     }
@@ -298,21 +298,21 @@ fn outputs_without_alibi_are_refused() {
 }
 
 #[test]
-fn keys_in_pages_of_64() {
+fn toolchain_keys_in_pages_of_64() {
     for request in combinations() {
         Case::of(Request { page_size: Some(64), ..request }).run();
     }
 }
 
 #[test]
-fn keys_in_pages_of_128_and_256() {
+fn toolchain_keys_in_pages_of_128_and_256() {
     for (request, page_size) in combinations().into_iter().zip([128, 256].into_iter().cycle()) {
         Case::of(Request { page_size: Some(page_size), ..request }).run();
     }
 }
 
 #[test]
-fn pages_with_scales_of_every_granularity() {
+fn toolchain_pages_with_scales_of_every_granularity() {
     let sequences = vec![lengths(1, 500), lengths(2, 130), lengths(1, 64), lengths(2, 0)];
     let shape = Shape { sequences, ..grouped() };
     for granularity in Granularity::ALL {
@@ -332,7 +332,7 @@ fn pages_with_scales_of_every_granularity() {
 }
 
 #[test]
-fn pages_with_all_other_options() {
+fn toolchain_pages_with_all_other_options() {
     let (window, softcap) = (Window { left: Some(100), right: Some(9) }, Some(4.0));
     let all = |request: Request| Request {
         page_size: Some(64),
@@ -350,8 +350,8 @@ fn pages_with_all_other_options() {
 
 /// A kernel that takes pages in the order of the pool, or the page of the tile before, is detected.
 #[test]
-fn wrong_pages_are_detected() {
-    let Some(toolchain) = toolchain() else { return };
+fn toolchain_wrong_pages_are_detected() {
+    let toolchain = toolchain();
     let shape = Shape { sequences: vec![lengths(70, 400), lengths(40, 130)], ..grouped() };
     for request in [
         Request { page_size: Some(64), layout: Layout::Bshd, ..Request::new(shape) },
@@ -415,7 +415,7 @@ fn with_option(option: impl Fn(Request) -> Request) -> Vec<Request> {
 
 /// Checks that kernels with an option neither spill nor use the stack.
 fn stays_in_registers(option: impl Fn(Request) -> Request) {
-    let Some(toolchain) = toolchain() else { return };
+    let toolchain = toolchain();
     for request in with_option(option) {
         let plan = Plan::new(&request, l4()).unwrap();
         let ptx = plan.compile(toolchain).unwrap();
@@ -427,13 +427,13 @@ fn stays_in_registers(option: impl Fn(Request) -> Request) {
 }
 
 #[test]
-fn windows_and_soft_caps_neither_spill_nor_use_the_stack() {
+fn toolchain_windows_and_soft_caps_neither_spill_nor_use_the_stack() {
     stays_in_registers(|request| Request { window: WINDOWS[1], ..request });
     stays_in_registers(|request| Request { softcap: Some(30.0), ..request });
 }
 
 #[test]
-fn sinks_alibi_and_pages_neither_spill_nor_use_the_stack() {
+fn toolchain_sinks_alibi_and_pages_neither_spill_nor_use_the_stack() {
     let output = OutputFormat::Bf16;
     stays_in_registers(|request| Request { output, sinks: true, alibi: true, ..request });
     stays_in_registers(|request| Request { page_size: Some(64), ..request });

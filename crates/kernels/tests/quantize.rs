@@ -45,8 +45,8 @@ fn outliers(rows: &Rows, seed: u64) -> Vec<f32> {
     values.collect()
 }
 
-fn run(request: &Quantize, bytes: &[u8]) -> Option<Smoothed> {
-    let toolchain = toolchain()?;
+fn run(request: &Quantize, bytes: &[u8]) -> Smoothed {
+    let toolchain = toolchain();
     let plan = Quantizer::new(request, l4()).unwrap();
     let ptx = plan.compile(toolchain).unwrap_or_else(|error| panic!("{:?}: {error}", plan.defines));
     for used in toolchain.ptxas(&ptx, &plan.arch, &[]).unwrap().resources {
@@ -58,7 +58,7 @@ fn run(request: &Quantize, bytes: &[u8]) -> Option<Smoothed> {
     let result = loaded.run(&mut gpu, bytes).unwrap();
     let findings: Vec<String> = gpu.findings.iter().map(ToString::to_string).collect();
     assert!(findings.is_empty(), "{:?}: {findings:#?}", loaded.plan().defines);
-    Some(result)
+    result
 }
 
 fn bits(values: &[f32]) -> Vec<u32> {
@@ -83,7 +83,7 @@ fn agree(request: &Quantize, values: &[f32]) {
         assert_eq!(host.codes, expected.tensor.codes);
         assert_eq!(bits(&host.scales), bits(&expected.tensor.scales));
     }
-    let Some(got) = run(request, &bytes) else { return };
+    let got = run(request, &bytes);
     let what = format!("{element:?} {format} {granularity:?} {:?} smooth {smooth}", rows.starts());
     assert_same(&got, &expected, &what);
 }
@@ -133,7 +133,7 @@ fn sequences_of_different_lengths_pad_scales_with_one() {
 }
 
 #[test]
-fn strides_read_a_part_of_a_larger_tensor() {
+fn toolchain_strides_read_a_part_of_a_larger_tensor() {
     // K inside rows of [Q | K | V]: one row has 4 + 2 + 2 heads.
     for (lengths, smooth) in [(vec![65, 65], false), (vec![65, 65], true), (vec![10, 70], true)] {
         let rows = keys(&lengths, 64, Layout::Bshd);
@@ -150,13 +150,13 @@ fn strides_read_a_part_of_a_larger_tensor() {
         let request = Quantize { strides, smooth, ..Quantize::new(rows) };
         let exact = request.element.decode(&request.element.encode(&values));
         let expected = quantize(&exact, &request).unwrap();
-        let Some(got) = run(&request, &request.element.encode(&whole)) else { return };
+        let got = run(&request, &request.element.encode(&whole));
         assert_same(&got, &expected, "strides");
     }
 }
 
 #[test]
-fn values_that_are_not_finite_do_not_change_their_neighbors() {
+fn toolchain_values_that_are_not_finite_do_not_change_their_neighbors() {
     for granularity in Granularity::ALL {
         for (element, smooth) in [(Element::F16, false), (Element::Bf16, true), (Element::F32, true)] {
             let rows = keys(&[70], 64, Layout::Bhsd);
@@ -179,7 +179,7 @@ fn values_that_are_not_finite_do_not_change_their_neighbors() {
                 let others = |index: &usize| ![5, 70, 4000].contains(index);
                 assert!((0..codes.len()).filter(others).all(|i| codes[i] == finite.tensor.codes[i]));
             }
-            let Some(got) = run(&request, &bytes) else { return };
+            let got = run(&request, &bytes);
             assert_same(&got, &expected, &format!("{element:?} {granularity:?}"));
         }
     }
@@ -231,7 +231,7 @@ fn smoothed(shape: &Shape, request: &Request) -> (Inputs, Smoothed) {
 }
 
 #[test]
-fn the_log_sum_exp_of_smoothed_keys_is_corrected() {
+fn toolchain_the_log_sum_exp_of_smoothed_keys_is_corrected() {
     for (sequences, layout, granularity, format) in [
         (vec![(33, 97), (33, 97)], Layout::Bhsd, Granularity::Head, Format::E4m3),
         (vec![(5, 70), (1, 0), (40, 3)], Layout::Bshd, Granularity::Row, Format::E5m2),
@@ -282,7 +282,7 @@ fn the_log_sum_exp_of_smoothed_keys_is_corrected() {
             assert!((expected - exact - shift).abs() <= limit, "row {row}: {expected} {exact} {shift}");
         }
 
-        let Some(toolchain) = toolchain() else { return };
+        let toolchain = toolchain();
         let correction = Unsmooth::new(&plan).unwrap();
         let ptx = correction.compile(toolchain).unwrap();
         let mut gpu = Checking::new(Device::new(), 4);
@@ -322,8 +322,8 @@ fn the_log_sum_exp_of_smoothed_keys_is_corrected() {
 }
 
 #[test]
-fn attention_reads_smoothed_keys() {
-    let Some(toolchain) = toolchain() else { return };
+fn toolchain_attention_reads_smoothed_keys() {
+    let toolchain = toolchain();
     let shape = grouped(&[(33, 97)], 64);
     let request = Request::new(shape.clone());
     let (inputs, _) = smoothed(&shape, &request);
@@ -379,7 +379,7 @@ fn unquantized_attention_is_that_of_values_without_rounding() {
 }
 
 #[test]
-fn requests_that_cannot_be_quantized_are_refused() {
+fn toolchain_requests_that_cannot_be_quantized_are_refused() {
     let refused = |request: Quantize| Quantizer::new(&request, l4()).unwrap_err().to_string();
     let plain = |lengths: &[usize], dim, layout| Quantize::new(keys(lengths, dim, layout));
     assert!(refused(plain(&[0, 0], 64, Layout::Bhsd)).contains("no sequence has a row"));
@@ -397,7 +397,7 @@ fn requests_that_cannot_be_quantized_are_refused() {
     assert!(old.ends_with("need sm_89 or newer"), "{old}");
     let plan = Plan::new(&Request::new(Shape::equal(1, 1, 8, 64)), l4()).unwrap();
     assert!(Unsmooth::new(&plan).unwrap_err().to_string().contains("log-sum-exp"));
-    let Some(toolchain) = toolchain() else { return };
+    let toolchain = toolchain();
     let plan = Quantizer::new(&plain(&[5], 64, Layout::Bhsd), l4()).unwrap();
     let ptx = plan.compile(toolchain).unwrap();
     let mut gpu = Device::new();

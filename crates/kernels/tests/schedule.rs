@@ -18,7 +18,7 @@ use warpproof_model::sass::{Flow, mapping, parse};
 use warpproof_model::schedule::{Code, Limits, Ratios, Residency, simulate};
 use warpproof_sim::observe::{Issue, Observer};
 use warpproof_sim::{Buffer, Device, Module};
-use warpproof_toolchain::{Options, Toolchain};
+use warpproof_toolchain::{Options, Toolchain, WITHOUT_TOOLCHAIN};
 
 /// How often warps of a block executed each instruction.
 #[derive(Default)]
@@ -168,14 +168,10 @@ fn cycles(toolchain: &Toolchain, rung: &str, format: Format) -> Result<u64, Stri
     Ok(schedule.cycles)
 }
 
-/// Requires NVIDIA's compiler; without it, this test prints that it is skipped.
 #[test]
-fn every_rung_is_mapped_and_predicted() {
-    let Ok(toolchain) = Toolchain::find(&Options::from_env().with_cuda(12)) else {
-        assert!(std::env::var_os("WARPPROOF_REQUIRE_TOOLCHAIN").is_none(), "the toolchain is required");
-        eprintln!("skipped: no CUDA toolchain; run `warpproof toolchain install`");
-        return;
-    };
+fn toolchain_every_rung_is_mapped_and_predicted() {
+    let toolchain = Toolchain::find(&Options::from_env().with_cuda(12));
+    let toolchain = toolchain.unwrap_or_else(|error| panic!("{error}\n{WITHOUT_TOOLCHAIN}"));
     let mut predicted = BTreeMap::new();
     for rung in LADDER {
         let format = if rung.id.starts_with('h') { Format::Linear8 } else { Format::E4m3 };

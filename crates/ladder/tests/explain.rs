@@ -1,42 +1,26 @@
-//! Explanations of rungs of the attention ladder. They need NVIDIA's compiler; without it the tests print
-//! that they are skipped and pass, unless `WARPPROOF_REQUIRE_TOOLCHAIN` is set, as in continuous integration.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a test fails by panicking, and prints why it is skipped"
-)]
-
-use std::env;
+//! Explanations of rungs of the attention ladder. They need NVIDIA's compiler.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use warpproof_explain::{Explanation, Offer, Scheduled, text};
 use warpproof_kernels::ladder::rung;
 use warpproof_kernels::problem::Shape;
 use warpproof_ladder::explain_rung;
 use warpproof_model::{Device, Resource};
-use warpproof_toolchain::{Options, Toolchain};
+use warpproof_toolchain::{Options, Toolchain, WITHOUT_TOOLCHAIN};
 
-fn explained(name: &str, shape: &Shape) -> Option<Explanation> {
-    let toolchain = match Toolchain::find(&Options::from_env().with_cuda(12)) {
-        Ok(toolchain) => toolchain,
-        Err(error) => {
-            assert!(
-                env::var_os("WARPPROOF_REQUIRE_TOOLCHAIN").is_none(),
-                "the toolchain is required: {error}"
-            );
-            eprintln!("skipped: {error}");
-            return None;
-        }
-    };
+fn explained(name: &str, shape: &Shape) -> Explanation {
+    let toolchain = Toolchain::find(&Options::from_env().with_cuda(12));
+    let toolchain = toolchain.unwrap_or_else(|error| panic!("{error}\n{WITHOUT_TOOLCHAIN}"));
     let l4 = Device::named("l4").unwrap();
     let mut all = explain_rung(rung(name).unwrap(), shape, l4, &toolchain, true).unwrap();
     assert_eq!(all.len(), 1);
-    Some(all.remove(0))
+    all.remove(0)
 }
 
 /// The stage-2 kernel of the project's history: 2 KB less shared memory was expected to make it faster.
 #[test]
-fn two_kilobytes_less_change_nothing_for_h2() {
-    let Some(h2) = explained("h2", &Shape::equal(2, 8, 256, 64)) else { return };
+fn toolchain_two_kilobytes_less_change_nothing_for_h2() {
+    let h2 = explained("h2", &Shape::equal(2, 8, 256, 64));
     assert_eq!(h2.subject.block, [128, 1, 1]);
     assert_eq!(h2.subject.grid.iter().product::<u32>(), 128);
     assert!((64..=96).contains(&h2.subject.registers), "{} registers", h2.subject.registers);
@@ -62,8 +46,8 @@ fn two_kilobytes_less_change_nothing_for_h2() {
 
 /// A change with an effect: the predicted gain equals the conflicts that the counters report.
 #[test]
-fn conflicts_that_are_counted_are_offered() {
-    let Some(h0) = explained("h0", &Shape::equal(1, 1, 64, 64)) else { return };
+fn toolchain_conflicts_that_are_counted_are_offered() {
+    let h0 = explained("h0", &Shape::equal(1, 1, 64, 64));
     let lost: u64 = h0.conflicts.iter().map(|one| one.wavefronts - one.ideal).sum();
     let flat = |name: &str| h0.counted.totals.get(name).copied().unwrap_or(0);
     assert_eq!(lost, flat("shared.ld.conflicts") + flat("shared.st.conflicts"));
@@ -77,9 +61,9 @@ fn conflicts_that_are_counted_are_offered() {
 
 /// A schedule includes everything that the bounds count, so it is never shorter than one of them.
 #[test]
-fn no_schedule_of_a_rung_is_below_a_bound() {
+fn toolchain_no_schedule_of_a_rung_is_below_a_bound() {
     for name in ["h0", "n2", "n3", "n4"] {
-        let Some(one) = explained(name, &Shape::equal(1, 2, 128, 64)) else { return };
+        let one = explained(name, &Shape::equal(1, 2, 128, 64));
         let Scheduled::Known(timed) = &one.predicted.schedule else { panic!("{name} has no schedule") };
         for (run, shares) in
             [(&timed.cold, &one.predicted.bounds.cold), (&timed.warm, &one.predicted.bounds.warm)]
@@ -97,7 +81,7 @@ fn no_schedule_of_a_rung_is_below_a_bound() {
 /// The fast rungs do no more multiply-adds than attention needs, without bank conflicts or uncoalesced
 /// accesses.
 #[test]
-fn the_fast_rungs_do_the_least() {
+fn toolchain_the_fast_rungs_do_the_least() {
     for (name, heads, rows, dim) in [
         ("n5", 16, 256, 64),
         ("n6", 16, 256, 64),
@@ -106,7 +90,7 @@ fn the_fast_rungs_do_the_least() {
         ("n8", 8, 512, 128),
         ("n9", 8, 2048, 64),
     ] {
-        let Some(one) = explained(name, &Shape::equal(1, heads, rows, dim)) else { return };
+        let one = explained(name, &Shape::equal(1, heads, rows, dim));
         let at = format!("{name}, {heads} heads of {rows} × {dim}");
         let least = u64::try_from(2 * heads * rows * rows * dim).unwrap();
         let multiplied: u64 = one.counted.work.tensor.iter().map(|(_, fma)| fma).sum();

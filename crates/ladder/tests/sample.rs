@@ -1,8 +1,5 @@
 //! The model predicts causal attention from a sample of its blocks, whose work depends on their position. Needs NVIDIA's
-//! compiler; without it the test prints that it is skipped and passes, unless `WARPPROOF_REQUIRE_TOOLCHAIN` is set, as in
-//! continuous integration.
-
-use std::env;
+//! compiler.
 
 use warpproof_explain::{Explanation, Request, Scheduled, explain};
 use warpproof_kernels::attention::Attention;
@@ -12,21 +9,12 @@ use warpproof_kernels::problem::{Mask, Shape};
 use warpproof_launch::Counting;
 use warpproof_model::Device;
 use warpproof_sim::count::{CountSettings, Counters, SampleSize};
-use warpproof_toolchain::{Options, Toolchain};
+use warpproof_toolchain::{Options, Toolchain, WITHOUT_TOOLCHAIN};
 
 #[test]
-fn causal_attention_is_predicted_from_a_sample() {
-    let toolchain = match Toolchain::find(&Options::from_env().with_cuda(12)) {
-        Ok(toolchain) => toolchain,
-        Err(error) => {
-            assert!(
-                env::var_os("WARPPROOF_REQUIRE_TOOLCHAIN").is_none(),
-                "the toolchain is required: {error}"
-            );
-            eprintln!("skipped: {error}");
-            return;
-        }
-    };
+fn toolchain_causal_attention_is_predicted_from_a_sample() {
+    let toolchain = Toolchain::find(&Options::from_env().with_cuda(12));
+    let toolchain = toolchain.unwrap_or_else(|error| panic!("{error}\n{WITHOUT_TOOLCHAIN}"));
     let device = Device::named("l4").unwrap();
     let shape = Shape::equal(2, 8, 512, 64);
     let wanted = Wanted { rung: Some("n5".to_owned()), mask: Mask::Causal, ..Wanted::new(shape.clone()) };

@@ -35,22 +35,22 @@ fn graphs_on_both_versions() {
 }
 
 #[test]
-fn kernels_read_textures_and_write_surfaces() {
+fn toolchain_kernels_read_textures_and_write_surfaces() {
     succeeds("textures.cu", &[]);
 }
 
 #[test]
-fn kernels_in_graphs() {
+fn toolchain_kernels_in_graphs() {
     succeeds("graphs.cu", &[]);
     succeeds("graphs.cu", &["-default-stream", "per-thread"]);
 }
 
 #[test]
-fn parameters_of_nodes() {
+fn toolchain_parameters_of_nodes() {
     succeeds_on_both_versions("nodes.cu");
 }
 
 #[test]
-fn conditional_nodes() {
+fn toolchain_conditional_nodes() {
     succeeds_on_both_versions("conditional.cu");
 }

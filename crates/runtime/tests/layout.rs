@@ -241,7 +241,7 @@ fn structures_have_the_layout_of_the_headers() {
 }
 
 #[test]
-fn the_files_are_those_of_the_headers() {
+fn toolchain_the_files_are_those_of_the_headers() {
     for printed in bench::printed_with_headers("layout.c") {
         let theirs = read(&printed);
         let major = theirs["major"][0];

@@ -28,30 +28,30 @@ fn a_function_that_is_not_supported_names_itself_once() {
 }
 
 #[test]
-fn launches_and_their_errors() {
+fn toolchain_launches_and_their_errors() {
     succeeds("vector_add.cu", &[]);
 }
 
 #[test]
-fn memory_of_all_kinds() {
+fn toolchain_memory_of_all_kinds() {
     succeeds("memory.cu", &[]);
 }
 
 #[test]
-fn managed_variables() {
+fn toolchain_managed_variables() {
     succeeds("managed.cu", &[]);
 }
 
 #[test]
-fn translation_units_that_nvcc_links() {
+fn toolchain_translation_units_that_nvcc_links() {
     let part = bench::source("separate_part.cu");
     succeeds("separate.cu", &["-rdc=true", &part.display().to_string()]);
 }
 
 #[test]
-fn kernels_that_launch_kernels_are_unsupported_by_name() {
+fn toolchain_kernels_that_launch_kernels_are_unsupported_by_name() {
     let libraries = libraries();
-    let Some(program) = nvcc("device_launch.cu", &["-rdc=true"], &libraries) else { return };
+    let program = nvcc("device_launch.cu", &["-rdc=true"], &libraries);
     let output = run(&program, &libraries);
     let reported = text(&output.stderr);
     assert_eq!(text(&output.stdout), "ok\n", "{reported}");
@@ -59,25 +59,25 @@ fn kernels_that_launch_kernels_are_unsupported_by_name() {
 }
 
 #[test]
-fn destructors_of_global_variables() {
+fn toolchain_destructors_of_global_variables() {
     succeeds("at_exit.cu", &[]);
 }
 
 #[test]
-fn streams_events_and_occupancy() {
+fn toolchain_streams_events_and_occupancy() {
     succeeds("streams.cu", &[]);
 }
 
 #[test]
-fn the_default_stream_of_each_thread() {
+fn toolchain_the_default_stream_of_each_thread() {
     succeeds("streams.cu", &["-default-stream", "per-thread"]);
     succeeds("memory.cu", &["-default-stream", "per-thread"]);
 }
 
 #[test]
-fn kernels_of_eight_threads_have_the_results_and_findings_of_one() {
+fn toolchain_kernels_of_eight_threads_have_the_results_and_findings_of_one() {
     let libraries = libraries();
-    let Some(program) = nvcc("threads.cu", &[], &libraries) else { return };
+    let program = nvcc("threads.cu", &[], &libraries);
     let run = |threads: &str| {
         let findings = libraries.path().join(format!("findings.{threads}"));
         let mut command = Command::new(&program);
@@ -102,47 +102,47 @@ fn kernels_of_eight_threads_have_the_results_and_findings_of_one() {
 }
 
 #[test]
-fn two_devices() {
+fn toolchain_two_devices() {
     let libraries = libraries();
-    let Some(program) = nvcc("devices.cu", &[], &libraries) else { return };
+    let program = nvcc("devices.cu", &[], &libraries);
     let output = run_on("l4,l4", &program, &libraries);
     assert_eq!((text(&output.stdout), text(&output.stderr)), ("ok\n".to_owned(), String::new()));
 }
 
 #[test]
-fn settings_of_devices_kernels_and_streams() {
+fn toolchain_settings_of_devices_kernels_and_streams() {
     succeeds_on_both_versions("settings.cu");
 }
 
 #[test]
-fn execution_contexts_and_the_log() {
+fn toolchain_execution_contexts_and_the_log() {
     succeeds("contexts.cu", &[]);
 }
 
 #[test]
-fn copies_of_every_shape() {
+fn toolchain_copies_of_every_shape() {
     succeeds_on_both_versions("copies.cu");
 }
 
 #[test]
-fn pools_and_advice_about_memory() {
+fn toolchain_pools_and_advice_about_memory() {
     succeeds_on_both_versions("pools.cu");
 }
 
 #[test]
-fn libraries_on_one_device_and_on_two() {
+fn toolchain_libraries_on_one_device_and_on_two() {
     succeeds("libraries.cu", &[]);
     let libraries = libraries();
-    let Some(program) = nvcc("libraries.cu", &[], &libraries) else { return };
+    let program = nvcc("libraries.cu", &[], &libraries);
     let output = run_on("l4,l4", &program, &libraries);
     assert_eq!((text(&output.stdout), text(&output.stderr)), ("ok\n".to_owned(), String::new()));
 }
 
 /// Not a deadlock of the kernel: on a device, the host continues and writes the flag.
 #[test]
-fn a_kernel_that_waits_for_the_host_is_unsupported() {
+fn toolchain_a_kernel_that_waits_for_the_host_is_unsupported() {
     let libraries = libraries();
-    let Some(program) = nvcc("waits_for_host.cu", &[], &libraries) else { return };
+    let program = nvcc("waits_for_host.cu", &[], &libraries);
     let output = run(&program, &libraries);
     assert_eq!(text(&output.stdout), "ok\n");
     let found = text(&output.stderr);
@@ -151,17 +151,17 @@ fn a_kernel_that_waits_for_the_host_is_unsupported() {
 }
 
 #[test]
-fn clusters_on_hopper() {
+fn toolchain_clusters_on_hopper() {
     let libraries = libraries();
-    let Some(program) = nvcc("clusters.cu", &["-arch=sm_90", "-std=c++17"], &libraries) else { return };
+    let program = nvcc("clusters.cu", &["-arch=sm_90", "-std=c++17"], &libraries);
     let output = run_on("h100", &program, &libraries);
     assert_eq!((text(&output.stdout), text(&output.stderr)), ("ok\n".to_owned(), String::new()));
 }
 
 #[test]
-fn dependent_launches_on_hopper() {
+fn toolchain_dependent_launches_on_hopper() {
     let libraries = libraries();
-    let Some(program) = nvcc("dependent.cu", &["-arch=sm_90", "-std=c++17"], &libraries) else { return };
+    let program = nvcc("dependent.cu", &["-arch=sm_90", "-std=c++17"], &libraries);
     let output = run_on("h100", &program, &libraries);
     assert_eq!((text(&output.stdout), text(&output.stderr)), ("ok\n".to_owned(), String::new()));
     // The values of a program with a missing wait are the old ones, with checks and without.
@@ -184,24 +184,22 @@ fn dependent_launches_on_hopper() {
 }
 
 #[test]
-fn tensor_maps_on_hopper() {
+fn toolchain_tensor_maps_on_hopper() {
     let libraries = libraries();
-    let Some(program) = nvcc("tensor_maps.cu", &["-arch=sm_90a", "-std=c++17", "-g"], &libraries) else {
-        return;
-    };
+    let program = nvcc("tensor_maps.cu", &["-arch=sm_90a", "-std=c++17", "-g"], &libraries);
     let output = run_on("h100", &program, &libraries);
     assert_eq!((text(&output.stdout), text(&output.stderr)), ("ok\n".to_owned(), String::new()));
 }
 
 #[test]
-fn cub_and_thrust() {
+fn toolchain_cub_and_thrust() {
     succeeds("thrust.cu", &[]);
 }
 
 #[test]
-fn a_fault_is_sticky_and_a_race_is_found() {
+fn toolchain_a_fault_is_sticky_and_a_race_is_found() {
     let libraries = libraries();
-    let Some(program) = nvcc("faults.cu", &[], &libraries) else { return };
+    let program = nvcc("faults.cu", &[], &libraries);
     let output = run(&program, &libraries);
     assert_eq!(text(&output.stdout), "ok\n", "{}", text(&output.stderr));
     let found = text(&output.stderr);

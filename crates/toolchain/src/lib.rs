@@ -56,3 +56,7 @@ pub use pins::{CudaSet, NVCC, Purpose, SETS, Wheel};
 pub use program::ProgramError;
 pub use resources::Resources;
 pub use version::{Version, ptx_version, ptxas_needed};
+
+/// What a test that needs NVIDIA's compiler adds to the error without it.
+#[doc(hidden)]
+pub const WITHOUT_TOOLCHAIN: &str = "help: install it, or leave out the tests that need it: `cargo nextest run --workspace --profile no-toolchain`";

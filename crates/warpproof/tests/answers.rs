@@ -1,11 +1,7 @@
 //! The information that a failure gives the user: where an output is wrong, the command that reproduces the
 //! case, and the cause.
 #![cfg(unix)]
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a test fails by panicking, and reports why it is skipped"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bench;
 
@@ -75,8 +71,8 @@ fn again(bench: &Bench, text: &str) -> bench::Run {
 }
 
 #[test]
-fn a_wrong_output_shows_where_and_is_reproduced_by_the_printed_command() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_a_wrong_output_shows_where_and_is_reproduced_by_the_printed_command() {
+    let bench = Bench::new();
     // The last column of rows that no vector of four divides is wrong.
     write(&bench, TASK, "(m % 4 && i == m - 1) ? 9.0f : 2.0f * x[at] + 1.0f");
     let run = bench.run(["gate", "task.toml", "--json"]).exits(1).json();
@@ -126,8 +122,8 @@ fn run_reason(bench: &Bench) -> String {
 /// A finding of another case is not attached to the wrong output of this one, because the printed command
 /// would not show it.
 #[test]
-fn findings_of_another_case_are_named_with_their_case() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_findings_of_another_case_are_named_with_their_case() {
+    let bench = Bench::new();
     let task = TASK.replace("\"structured\"", "\"constant\"");
     let wrong = "(i == 0 ? 9.0f : 2.0f * x[at] + 1.0f)";
     write(&bench, &task, &format!("(x[0] == x[1] ? (y[1] = float(blockIdx.x)) * 0.0f : 0.0f) + {wrong}"));
@@ -154,8 +150,8 @@ fn findings_of_another_case_are_named_with_their_case() {
 }
 
 #[test]
-fn hidden_shapes_and_secret_seeds_are_reproduced_too() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_hidden_shapes_and_secret_seeds_are_reproduced_too() {
+    let bench = Bench::new();
     write(&bench, TASK, "m > 64 ? 0.0f : 2.0f * x[at] + 1.0f");
     let hidden = bench.run(["gate", "task.toml"]).exits(1).out;
     assert!(hidden.contains("shape=surprise(m=1"), "{hidden}");
@@ -177,8 +173,8 @@ fn hidden_shapes_and_secret_seeds_are_reproduced_too() {
 }
 
 #[test]
-fn a_case_is_checked_counted_and_explained() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_a_case_is_checked_counted_and_explained() {
+    let bench = Bench::new();
     // A race: each warp reads data that another one writes, without a barrier.
     let racy = "2.0f * x[at] + 1.0f; __shared__ float s[128]; s[i] = 1.0f; if (i < m) y[at] += 0.0f * s[(i + 32) & 127]";
     write(&bench, TASK, racy);
@@ -218,8 +214,8 @@ fn a_case_is_checked_counted_and_explained() {
 }
 
 #[test]
-fn a_reference_that_no_kernel_can_match_is_the_fault_of_the_task() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_a_reference_that_no_kernel_can_match_is_the_fault_of_the_task() {
+    let bench = Bench::new();
     // The logarithm of a negative number is not a number.
     let task = TASK.replace("2 * x + 1", "log(x)");
     write(&bench, &task, "logf(x[at])");
@@ -233,8 +229,8 @@ fn a_reference_that_no_kernel_can_match_is_the_fault_of_the_task() {
 }
 
 #[test]
-fn a_new_stage_is_not_answered_by_what_was_known_before() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_a_new_stage_is_not_answered_by_what_was_known_before() {
+    let bench = Bench::new();
     let before = TASK.replace("{ stage = \"checks\" }", "{ stage = \"model\" }");
     write(&bench, &before, "2.0f * x[at] + 1.0f");
     bench.run(["gate", "task.toml"]).exits(0);
@@ -249,8 +245,8 @@ fn a_new_stage_is_not_answered_by_what_was_known_before() {
 }
 
 #[test]
-fn a_small_space_is_searched_whole() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_a_small_space_is_searched_whole() {
+    let bench = Bench::new();
     let gates = "{ stage = \"correct\" }, { stage = \"counters\" }, { stage = \"model\" }";
     let task = TASK.replace("{ stage = \"correct\" }, { stage = \"checks\" }", gates);
     let task = task.replace("source = \"scaled.cu\"", "source = \"scaled.cu\"\ndefines = { WORK = 1 }")
@@ -264,8 +260,8 @@ fn a_small_space_is_searched_whole() {
 }
 
 #[test]
-fn files_are_written_in_the_form_of_their_ending() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_files_are_written_in_the_form_of_their_ending() {
+    let bench = Bench::new();
     write(&bench, TASK, "2.0f * x[at] + 1.0f");
     let said = bench.run(["gate", "task.toml", "-o", "report.html", "--quiet"]).exits(0);
     assert!(said.out.contains("PROVISIONAL") && said.err.is_empty(), "{}", said.err);

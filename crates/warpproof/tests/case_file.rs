@@ -1,11 +1,6 @@
 //! Mistakes from the time before the gate, reproduced: each is rejected, or left undecided, by the
 //! mechanism that its comment names.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    clippy::float_cmp,
-    reason = "a test fails by panicking, and reports why it is skipped; counts are exact"
-)]
+#![expect(clippy::unwrap_used, clippy::float_cmp, reason = "a test fails by panicking; counts are exact")]
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +17,7 @@ use warpproof_gate::stage::{Bench, Clocks, Profiled, Side as Program};
 use warpproof_report::{self, Evidence, Refusal, Subject, ViewError};
 use warpproof_speed::{Clock, ClockError, Noise, Origin, Quantized, Sample, Side, Synthetic, Ticks, Truth};
 use warpproof_task::{L2, Size, Task};
-use warpproof_toolchain::{Options as Parts, Toolchain};
+use warpproof_toolchain::{Options as Parts, Toolchain, WITHOUT_TOOLCHAIN};
 
 /// y = 2 x + 1, and two candidates for it.
 const SCALED_ADD: &str = r#"
@@ -81,22 +76,15 @@ struct Desk {
 }
 
 impl Desk {
-    /// Without NVIDIA's compiler the test is skipped, unless it is required.
-    fn new() -> Option<Desk> {
-        let toolchain = match Toolchain::find(&Parts::from_env()) {
-            Ok(toolchain) => toolchain,
-            Err(error) => {
-                assert!(std::env::var_os("WARPPROOF_REQUIRE_TOOLCHAIN").is_none(), "{error}");
-                eprintln!("skipped: {error}");
-                return None;
-            }
-        };
+    fn new() -> Desk {
+        let toolchain = Toolchain::find(&Parts::from_env());
+        let toolchain = toolchain.unwrap_or_else(|error| panic!("{error}\n{WITHOUT_TOOLCHAIN}"));
         let folder = tempfile::tempdir().unwrap();
         let ledger = Ledger::create(folder.path().join("ledger")).unwrap();
         let desk = Desk { folder, toolchain, ledger };
         desk.write("before.cu", &kernel("2.0f * x[threadIdx.x] + 1.0f"));
         desk.write("after.cu", &kernel("x[threadIdx.x] + 1.0f + x[threadIdx.x]"));
-        Some(desk)
+        desk
     }
 
     fn write(&self, name: &str, text: &str) {
@@ -288,8 +276,8 @@ fn with_tolerance(text: &str, tolerance: &str) -> String {
 
 /// Verified to fail if the limit of the signed bias is infinite: then off-center is PROVISIONAL.
 #[test]
-fn a_bias_inside_a_widened_tolerance_is_refused() {
-    let Some(desk) = Desk::new() else { return };
+fn toolchain_a_bias_inside_a_widened_tolerance_is_refused() {
+    let desk = Desk::new();
     dequantizers(&desk);
     let report = desk.run(&with_tolerance(DEQUANTIZ_E, WIDENED), None);
     assert_eq!(verdict(&report, "centered"), Verdict::Provisional);
@@ -304,8 +292,8 @@ fn a_bias_inside_a_widened_tolerance_is_refused() {
 /// The reference decodes the bytes in another way; a limit derived from it does not accept the kernel's
 /// way.
 #[test]
-fn a_reference_on_dequantized_inputs_tells_the_decoder() {
-    let Some(desk) = Desk::new() else { return };
+fn toolchain_a_reference_on_dequantized_inputs_tells_the_decoder() {
+    let desk = Desk::new();
     dequantizers(&desk);
     let report = desk.run(&with_tolerance(DEQUANTIZ_E, DERIVED), None);
     assert_eq!(verdict(&report, "centered"), Verdict::Provisional);
@@ -318,8 +306,8 @@ fn a_reference_on_dequantized_inputs_tells_the_decoder() {
 /// Verified to fail with a budget that checks only spills, and with a stage build that ignores the results
 /// of `compile`.
 #[test]
-fn a_stack_frame_without_spills_and_programs_that_are_no_others_are_refused() {
-    let Some(desk) = Desk::new() else { return };
+fn toolchain_a_stack_frame_without_spills_and_programs_that_are_no_others_are_refused() {
+    let desk = Desk::new();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks/cheats");
     let text = fs::read_to_string(folder.join("softmax.toml")).unwrap();
     let candidates = ["honest", "dead-toggle", "identical", "stack-frame"].map(ToOwned::to_owned).to_vec();
@@ -343,8 +331,8 @@ fn a_stack_frame_without_spills_and_programs_that_are_no_others_are_refused() {
 
 /// Verified to fail, with MERGE, without the tick's part of the interval and without `within_one_tick`.
 #[test]
-fn one_tick_of_the_timer_is_no_gain() {
-    let Some(desk) = Desk::new() else { return };
+fn toolchain_one_tick_of_the_timer_is_no_gain() {
+    let desk = Desk::new();
     // 641 ticks of 1.024 µs against 640: 0.16 %, more than the threshold.
     let truth = Truth {
         ticks: Some(Ticks::event(Quantized::Floor)),
@@ -361,8 +349,8 @@ fn one_tick_of_the_timer_is_no_gain() {
 }
 
 #[test]
-fn a_measured_gain_merges_with_its_grade() {
-    let Some(desk) = Desk::new() else { return };
+fn toolchain_a_measured_gain_merges_with_its_grade() {
+    let desk = Desk::new();
     let report = desk.run(SCALED_ADD, Some(&Known::measured(a_fifth())));
     let decision = of(&report, "after").decision.clone().unwrap();
     assert_eq!((decision.verdict, decision.grade), (Verdict::Merge, Some(Grade::Excellent)));
@@ -372,8 +360,8 @@ fn a_measured_gain_merges_with_its_grade() {
 }
 
 #[test]
-fn no_gain_is_a_negative_that_says_what_it_excludes() {
-    let Some(desk) = Desk::new() else { return };
+fn toolchain_no_gain_is_a_negative_that_says_what_it_excludes() {
+    let desk = Desk::new();
     let truth = Truth { candidate_ns: 100_000.0, ..a_fifth() };
     let report = desk.run(SCALED_ADD, Some(&Known::measured(truth)));
     assert_eq!(verdict(&report, "after"), Verdict::Defer);
@@ -387,8 +375,8 @@ fn no_gain_is_a_negative_that_says_what_it_excludes() {
 
 /// Verified to fail if `failed` treats a wrong output as a lost device.
 #[test]
-fn a_wrong_output_of_a_timed_launch_rejects() {
-    let Some(desk) = Desk::new() else { return };
+fn toolchain_a_wrong_output_of_a_timed_launch_rejects() {
+    let desk = Desk::new();
     let clocks = Known { wrong_output: true, ..Known::measured(a_fifth()) };
     let report = desk.run(SCALED_ADD, Some(&clocks));
     assert_eq!(verdict(&report, "after"), Verdict::Reject);
@@ -398,9 +386,9 @@ fn a_wrong_output_of_a_timed_launch_rejects() {
 
 /// Verified to fail, with MERGE, if `decide` ignores the kind of the reduction's figure.
 #[test]
-fn what_was_not_measured_never_merges() {
+fn toolchain_what_was_not_measured_never_merges() {
     for origin in [Origin::Synthetic, Origin::Predicted { device: "L4".into() }] {
-        let Some(desk) = Desk::new() else { return };
+        let desk = Desk::new();
         let report = desk.run(SCALED_ADD, Some(&Known { origin, ..Known::measured(a_fifth()) }));
         assert_eq!(step(&report, "after", Stage::Speed).outcome, Outcome::Pass);
         assert_eq!(verdict(&report, "after"), Verdict::Provisional);
@@ -411,8 +399,8 @@ fn what_was_not_measured_never_merges() {
 
 /// Verified to fail with a view that does not request the floor.
 #[test]
-fn reports_show_floor_and_peer_or_say_that_there_is_none() {
-    let Some(desk) = Desk::new() else { return };
+fn toolchain_reports_show_floor_and_peer_or_say_that_there_is_none() {
+    let desk = Desk::new();
     let report = desk.run(SCALED_ADD, Some(&Known::measured(a_fifth())));
     let run = report.run.as_str();
     let evidence = desk.evidence();
@@ -468,8 +456,8 @@ fn refused(evidence: &Evidence, baseline: (&str, &str), candidate: (&str, &str))
 /// Verified to fail without `roles` in `warpproof_report::comparison`; the tests of the views cover the
 /// other refusals.
 #[test]
-fn swapped_roles_other_devices_shapes_and_versions_do_not_compare() {
-    let Some(desk) = Desk::new() else { return };
+fn toolchain_swapped_roles_other_devices_shapes_and_versions_do_not_compare() {
+    let desk = Desk::new();
     let here = Known::measured(a_fifth());
     let there =
         Known { origin: Origin::Measured { device: "T4 number 2".into() }, ..Known::measured(a_fifth()) };
@@ -511,8 +499,8 @@ fn swapped_roles_other_devices_shapes_and_versions_do_not_compare() {
 
 /// Verified to fail if `Store::part` returns nothing: then a part is run twice.
 #[test]
-fn an_interrupted_run_goes_on_where_it_stopped() {
-    let Some(desk) = Desk::new() else { return };
+fn toolchain_an_interrupted_run_goes_on_where_it_stopped() {
+    let desk = Desk::new();
     let stop_after_a_part = |event: &Event<'_>, stop: &AtomicBool| {
         if let Event::Part { stage: Stage::Correct, part: "other", .. } = event {
             stop.store(true, Ordering::SeqCst);

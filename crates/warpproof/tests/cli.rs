@@ -1,11 +1,10 @@
 //! Runs the program as a user does.
 //!
-//! Tests that need NVIDIA's compiler find it like the program does. Without it they print a note and pass,
-//! unless `WARPPROOF_REQUIRE_TOOLCHAIN` is set, as in continuous integration.
+//! Tests that need NVIDIA's compiler find it like the program does.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and reports why it is skipped"
+    reason = "a test fails by panicking, and reports what it does not test"
 )]
 
 mod bench;
@@ -35,8 +34,8 @@ fn help_of_every_command() {
 }
 
 #[test]
-fn an_attention_kernel_is_limited_by_shared_memory_on_an_l4() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_an_attention_kernel_is_limited_by_shared_memory_on_an_l4() {
+    let bench = Bench::new();
     let kernel = bench.kernel("attention_like.cu");
     let args = ["build", &kernel, "-DACCUMULATORS=80", "--device", "l4", "--block", "128"];
     let run = bench.run(args).exits(0);
@@ -63,8 +62,8 @@ fn an_attention_kernel_is_limited_by_shared_memory_on_an_l4() {
 }
 
 #[test]
-fn a_stack_frame_without_spills_is_called_out() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_a_stack_frame_without_spills_is_called_out() {
+    let bench = Bench::new();
     let kernel = bench.kernel("dynamic_index.cu");
     let run = bench.run(["build", &kernel]).exits(0);
     let remark = "local memory: stack frame of 128 bytes although nothing spilled: a local array is indexed dynamically";
@@ -79,8 +78,8 @@ fn a_stack_frame_without_spills_is_called_out() {
 }
 
 #[test]
-fn compile_errors_show_the_line() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_compile_errors_show_the_line() {
+    let bench = Bench::new();
     let kernel = bench.kernel("compile_error.cu");
     let run = bench.run(["build", &kernel]).exits(1);
     assert_eq!(run.out, "");
@@ -92,15 +91,15 @@ fn compile_errors_show_the_line() {
 }
 
 #[test]
-fn a_missing_header_is_named() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_a_missing_header_is_named() {
+    let bench = Bench::new();
     let kernel = bench.kernel("missing_include.cu");
     insta::assert_snapshot!(bench.run(["build", &kernel]).exits(1).err);
 }
 
 #[test]
-fn what_ptxas_rejects_is_shown_at_the_cuda_line() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_what_ptxas_rejects_is_shown_at_the_cuda_line() {
+    let bench = Bench::new();
     let kernel = bench.kernel("bad_asm.cu");
     let json = bench.run(["build", &kernel, "--json"]).exits(1).json();
     let report = &json["reports"][0];
@@ -112,8 +111,8 @@ fn what_ptxas_rejects_is_shown_at_the_cuda_line() {
 }
 
 #[test]
-fn ptx_is_accepted() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_ptx_is_accepted() {
+    let bench = Bench::new();
     let kernel = bench.kernel("add.ptx");
     let json = bench.run(["build", &kernel, "--json"]).exits(0).json();
     assert_eq!(json["targets"][0]["arch"], "sm_80");
@@ -137,8 +136,8 @@ fn broken_ptx_gives_every_error() {
 }
 
 #[test]
-fn ptx_newer_than_every_ptxas_says_which_one_it_needs() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_ptx_newer_than_every_ptxas_says_which_one_it_needs() {
+    let bench = Bench::new();
     let text =
         fs::read_to_string(kernels().join("add.ptx")).unwrap().replace(".version 8.0", ".version 99.1");
     fs::write(bench.dir.path().join("new.ptx"), text).unwrap();
@@ -147,8 +146,8 @@ fn ptx_newer_than_every_ptxas_says_which_one_it_needs() {
 }
 
 #[test]
-fn files_are_written() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_files_are_written() {
+    let bench = Bench::new();
     let kernel = bench.kernel("dynamic_index.cu");
     bench.run(["build", &kernel, "--emit", "ptx,cubin,sass", "-o", "made/here"]).exits(0);
     let made = bench.dir.path().join("made/here");
@@ -168,8 +167,8 @@ fn cache_of(bench: &Bench, args: &[&str]) -> (String, String) {
 }
 
 #[test]
-fn the_build_cache_follows_sources_headers_and_flags() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_the_build_cache_follows_sources_headers_and_flags() {
+    let bench = Bench::new();
     let kernel = bench.kernel("with_header.cu");
     let headers = bench.dir.path().join("include");
     fs::create_dir(&headers).unwrap();
@@ -190,8 +189,8 @@ fn the_build_cache_follows_sources_headers_and_flags() {
 }
 
 #[test]
-fn damaged_cache_entries_are_made_anew() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_damaged_cache_entries_are_made_anew() {
+    let bench = Bench::new();
     let kernel = bench.kernel("dynamic_index.cu");
     let first = bench.run(["build", &kernel, "--no-cache"]).exits(0).out;
     bench.run(["build", &kernel]).exits(0);
@@ -213,8 +212,8 @@ fn damaged_cache_entries_are_made_anew() {
 }
 
 #[test]
-fn processes_share_a_cache() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_processes_share_a_cache() {
+    let bench = Bench::new();
     let kernel = bench.kernel("dynamic_index.cu");
     let start = || {
         let mut command = bench.command();
@@ -234,13 +233,13 @@ fn processes_share_a_cache() {
 }
 
 #[test]
-fn cuda_13_is_used_when_asked_for() {
+fn toolchain_cuda_13_is_used_when_asked_for() {
     let environment = Options::from_env().with_cuda(13);
     if Toolchain::find(&environment).is_err() {
         eprintln!("skipped: no CUDA 13");
         return;
     }
-    let Some(bench) = Bench::with_cuda(Some(13)) else { return };
+    let bench = Bench::with_cuda(Some(13));
     let kernel = bench.kernel("dynamic_index.cu");
     let json = bench.run(["build", &kernel, "--cuda", "13", "--arch", "sm_120", "--json"]).exits(0).json();
     assert!(json["nvrtc"].as_str().unwrap().starts_with("13."));
@@ -249,8 +248,8 @@ fn cuda_13_is_used_when_asked_for() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_a_reader_that_goes_away_is_no_error() {
+    let bench = Bench::new();
     let kernel = bench.kernel("dynamic_index.cu");
     let mut child = bench
         .command()
@@ -266,13 +265,13 @@ fn a_reader_that_goes_away_is_no_error() {
 
 #[cfg(unix)]
 #[test]
-fn paths_need_not_be_utf8() {
+fn toolchain_paths_need_not_be_utf8() {
     use std::os::unix::ffi::OsStrExt;
 
     let bench = Bench::bare();
     let run = bench.run([OsStr::new("build"), OsStr::from_bytes(b"absent\xff.cu")]).exits(2);
     assert!(run.err.contains("cannot read absent\u{fffd}.cu"), "{}", run.err);
-    let Some(bench) = Bench::new() else { return };
+    let bench = Bench::new();
     let dir = bench.dir.path().join(OsStr::from_bytes(b"d\xff"));
     fs::create_dir(&dir).unwrap();
     fs::write(dir.join("scale.h"), "#define SCALE 2.0f\n").unwrap();
@@ -334,8 +333,8 @@ fn doctor_tells_what_is_missing_and_the_one_command() {
 }
 
 #[test]
-fn doctor_is_content_with_a_working_toolchain() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_doctor_is_content_with_a_working_toolchain() {
+    let bench = Bench::new();
     let run = bench.run(["doctor"]).exits(0);
     assert!(run.out.contains("all tools work"), "{}", run.out);
     let json = bench.run(["doctor", "--json"]).exits(0).json();

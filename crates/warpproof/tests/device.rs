@@ -5,7 +5,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and reports why it is skipped"
+    reason = "a test fails by panicking, and reports what it does not test"
 )]
 
 mod bench;
@@ -209,7 +209,7 @@ fn what_a_device_cannot_do_is_told() {
 }
 
 #[test]
-fn without_a_driver_it_says_so() {
+fn toolchain_without_a_driver_it_says_so() {
     let bench = Bench::bare();
     fs::write(bench.dir.path().join("module.ptx"), MODULE).unwrap();
     let said = bench.run(["run", "module.ptx", "--device", "cuda:0"]);
@@ -219,7 +219,7 @@ fn without_a_driver_it_says_so() {
     }
     let said = said.exits(2);
     assert!(said.err.contains("no NVIDIA driver") && said.err.contains("omit --device"), "{}", said.err);
-    let Some(bench) = Bench::new() else { return };
+    let bench = Bench::new();
     fs::write(bench.dir.path().join("task.toml"), ATTENTION).unwrap();
     let said = bench.run(["gate", "task.toml", "--gpu"]).exits(2).err;
     assert!(said.contains("no CUDA device found: no NVIDIA driver"), "{said}");
@@ -299,8 +299,8 @@ fn steps(ledger: &Ledger, name: &str) -> Vec<StepRecord> {
 }
 
 #[test]
-fn kernels_of_any_task_are_timed_and_a_prediction_is_never_merged() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_kernels_of_any_task_are_timed_and_a_prediction_is_never_merged() {
+    let bench = Bench::new();
     fs::write(bench.dir.path().join("task.toml"), task()).unwrap();
     fs::write(bench.dir.path().join("kernels.cu"), SOURCE).unwrap();
     let report = run(on_driver(&bench, None).env("WARPPROOF_CLOCK", "model").args([
@@ -344,8 +344,8 @@ fn kernels_of_any_task_are_timed_and_a_prediction_is_never_merged() {
 }
 
 #[test]
-fn a_kernel_that_is_right_at_one_address_is_refused_before_it_is_timed() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_a_kernel_that_is_right_at_one_address_is_refused_before_it_is_timed() {
+    let bench = Bench::new();
     // The address of the first array on a software GPU without other allocations.
     let probe = "extern \"C\" __global__ void f(unsigned long long* x) { *x = (unsigned long long)x; }\n";
     fs::write(bench.dir.path().join("probe.cu"), probe).unwrap();
@@ -375,8 +375,8 @@ fn a_kernel_that_is_right_at_one_address_is_refused_before_it_is_timed() {
 }
 
 #[test]
-fn what_a_kernel_prints_is_no_answer() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_what_a_kernel_prints_is_no_answer() {
+    let bench = Bench::new();
     // Like `direct`, but prints text, including a line in the format of the runner's replies.
     let kernel = |name: &str, text: &str| {
         format!(
@@ -441,8 +441,8 @@ TABLE
 "#;
 
 #[test]
-fn rungs_are_timed_profiled_and_set_beside_peers() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_rungs_are_timed_profiled_and_set_beside_peers() {
+    let bench = Bench::new();
     let folder = bench.dir.path();
     fs::write(folder.join("task.toml"), ATTENTION).unwrap();
     fs::create_dir(folder.join("modules")).unwrap();
@@ -506,8 +506,8 @@ fn rungs_are_timed_profiled_and_set_beside_peers() {
 }
 
 #[test]
-fn clocks_are_read_pinned_and_put_back() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_clocks_are_read_pinned_and_put_back() {
+    let bench = Bench::new();
     let folder = bench.dir.path();
     fs::write(folder.join("task.toml"), SCALED_ADD.to_owned() + CANDIDATES).unwrap();
     fs::write(folder.join("kernels.cu"), SOURCE).unwrap();

@@ -1,9 +1,5 @@
 //! `warpproof exec` on programs that use the driver API: Python with only ctypes.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a test fails by panicking, and reports why it is skipped"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bench;
 

@@ -1,9 +1,5 @@
 //! Runs `explain` and `ladder` like a user.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a test fails by panicking, and reports why it is skipped"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bench;
 
@@ -46,8 +42,8 @@ fn column(bench: &Bench) -> Value {
 }
 
 #[test]
-fn conflicts_and_strides_are_told_with_their_lines_and_patterns() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_conflicts_and_strides_are_told_with_their_lines_and_patterns() {
+    let bench = Bench::new();
     let json = column(&bench);
     assert_eq!(json["schema"], "warpproof.explain/1");
     // 58 warps read 32 columns, each in 32 passes instead of one; the unrolled loop has an instruction for each turn.
@@ -87,8 +83,8 @@ fn conflicts_and_strides_are_told_with_their_lines_and_patterns() {
 }
 
 #[test]
-fn the_same_explanation_every_time_and_for_any_number_of_threads() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_the_same_explanation_every_time_and_for_any_number_of_threads() {
+    let bench = Bench::new();
     let first = column(&bench);
     for threads in ["1", "3"] {
         let args = ["column.cu", "--format", "json", "--threads", threads];
@@ -97,8 +93,8 @@ fn the_same_explanation_every_time_and_for_any_number_of_threads() {
 }
 
 #[test]
-fn the_table_says_what_binds_and_where_numbers_come_from() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_the_table_says_what_binds_and_where_numbers_come_from() {
+    let bench = Bench::new();
     fs::write(bench.dir.path().join("column.cu"), COLUMN).unwrap();
     let run = explain(&bench, &["column.cu", "-o", "out.txt"]).exits(0);
     assert_eq!(run.out, "");
@@ -120,8 +116,8 @@ fn the_table_says_what_binds_and_where_numbers_come_from() {
 }
 
 #[test]
-fn a_trace_has_an_event_for_every_instruction_of_a_multiprocessor() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_a_trace_has_an_event_for_every_instruction_of_a_multiprocessor() {
+    let bench = Bench::new();
     let kernel = bench.kernel("run_saxpy.cu");
     explain(&bench, &[&kernel, "--trace", "trace.json"]).exits(0);
     let text = fs::read_to_string(bench.dir.path().join("trace.json")).unwrap();
@@ -140,8 +136,8 @@ fn a_trace_has_an_event_for_every_instruction_of_a_multiprocessor() {
 }
 
 #[test]
-fn where_warps_diverge_the_bounds_are_what_is_left() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_where_warps_diverge_the_bounds_are_what_is_left() {
+    let bench = Bench::new();
     let source = r#"//@launch: kernel=parted grid=1 block=32 arg=out:f32[32]
 extern "C" __global__ void parted(float *out)
 {
@@ -176,8 +172,8 @@ fn on_h100(bench: &Bench, kernel: &str) -> Value {
 }
 
 #[test]
-fn products_of_warpgroups_are_scheduled() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_products_of_warpgroups_are_scheduled() {
+    let bench = Bench::new();
     let json = on_h100(&bench, "wgmma/pipelined_gemm.cu");
     assert_eq!(json["subject"]["arch"], "sm_90a");
     // Two blocks multiply 64 x 64 over a depth of 256.
@@ -196,8 +192,8 @@ fn products_of_warpgroups_are_scheduled() {
 }
 
 #[test]
-fn what_cannot_be_explained_says_why() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_what_cannot_be_explained_says_why() {
+    let bench = Bench::new();
     let kernel = bench.kernel("run_saxpy.cu");
     let run = explain(&bench, &[&kernel, "--device", "abacus"]).exits(2);
     assert!(run.err.contains("known devices: "), "{}", run.err);
@@ -228,8 +224,8 @@ fn not_below_the_roofline(row: &serde_json::Value) {
 }
 
 #[test]
-fn no_prediction_of_the_ladder_is_below_its_roofline() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_no_prediction_of_the_ladder_is_below_its_roofline() {
+    let bench = Bench::new();
     let json = bench.run(["attention", "ladder", "--json", "--shape", "2,8,256,64"]).exits(0).json();
     for row in json["rows"].as_array().unwrap() {
         assert!(row["predicted"]["roofline_us"].is_f64(), "{row:#}");
@@ -238,8 +234,8 @@ fn no_prediction_of_the_ladder_is_below_its_roofline() {
 }
 
 #[test]
-fn the_ladder_is_one_table() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_the_ladder_is_one_table() {
+    let bench = Bench::new();
     let json = bench.run(["attention", "ladder", "--json", "--shape", "1,1,64,64"]).exits(0).json();
     assert_eq!((&json["schema"], &json["shape"]), (&"warpproof.ladder/1".into(), &"B1 H1 S64 D64".into()));
     let rows = json["rows"].as_array().unwrap();
@@ -279,8 +275,8 @@ extern "C" __global__ void sums(float *out)
 "#;
 
 #[test]
-fn atomics_at_one_address_are_dearer_than_spread_ones_and_told() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_atomics_at_one_address_are_dearer_than_spread_ones_and_told() {
+    let bench = Bench::new();
     fs::write(bench.dir.path().join("sums.cu"), SUMS).unwrap();
     let of = |columns: &str| {
         let define = format!("COLUMNS={columns}");
@@ -325,8 +321,8 @@ fn atomics_at_one_address_are_dearer_than_spread_ones_and_told() {
 }
 
 #[test]
-fn several_launch_lines_are_said_and_chosen_from() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_several_launch_lines_are_said_and_chosen_from() {
+    let bench = Bench::new();
     let source = format!("//@launch: kernel=sums grid=1 block=32 arg=out:f32[256]=0\n{SUMS}");
     fs::write(bench.dir.path().join("two.cu"), source).unwrap();
     let args = ["two.cu", "-D", "COLUMNS=0", "--format", "json"];
@@ -344,8 +340,8 @@ fn several_launch_lines_are_said_and_chosen_from() {
 }
 
 #[test]
-fn mistakes_of_usage_are_told_in_words_of_the_source() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_mistakes_of_usage_are_told_in_words_of_the_source() {
+    let bench = Bench::new();
     fs::write(bench.dir.path().join("column.cu"), COLUMN).unwrap();
     let run = explain(&bench, &["column.cu", "--device", "t4"]).exits(2);
     assert!(run.err.contains("compiled for sm_89, but an NVIDIA T4 runs sm_75"), "{}", run.err);
@@ -358,8 +354,8 @@ fn mistakes_of_usage_are_told_in_words_of_the_source() {
 }
 
 #[test]
-fn a_ladder_of_which_nothing_is_left_is_no_answer() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_a_ladder_of_which_nothing_is_left_is_no_answer() {
+    let bench = Bench::new();
     let run = bench.run(["attention", "ladder", "--shape", "1,1,16,48"]).exits(3);
     assert!(run.err.contains("no kernel could be predicted"), "{}{}", run.out, run.err);
     // One line for each kernel.

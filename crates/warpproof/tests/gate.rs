@@ -1,9 +1,5 @@
 //! `warpproof gate` on the attention ladder and on references from files and Python, as a user runs it.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a test fails by panicking, and reports why it is skipped"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bench;
 
@@ -46,8 +42,8 @@ fn verdicts(run: &Value) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_ladder_is_judged_once_and_then_known() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_the_ladder_is_judged_once_and_then_known() {
+    let bench = Bench::new();
     fs::write(bench.dir.path().join("attention.toml"), small_attention()).unwrap();
     let gate = ["gate", "attention.toml", "--all", "--json"];
     let first = bench.run(gate).exits(0).json();
@@ -89,8 +85,8 @@ fn figures(bench: &Bench, stage: &str) -> Vec<(String, Vec<Value>)> {
 }
 
 #[test]
-fn every_option_of_attention_passes_and_wrong_outputs_are_refused() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_every_option_of_attention_passes_and_wrong_outputs_are_refused() {
+    let bench = Bench::new();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks/attention-options.toml");
     let text = fs::read_to_string(path).unwrap();
     fs::write(bench.dir.path().join("options.toml"), &text).unwrap();
@@ -209,8 +205,8 @@ fn a_kernel_is_no_task() {
 }
 
 #[test]
-fn a_reference_in_python_decides() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_a_reference_in_python_decides() {
+    let bench = Bench::new();
     let at = |name: &str| bench.dir.path().join(name);
     let reference = "python = \"reference.py\"\nfunction = \"reference\"";
     fs::write(at("task.toml"), TASK.replace("REFERENCE", reference)).unwrap();
@@ -257,8 +253,8 @@ fn npy(values: &[f32]) -> Vec<u8> {
 }
 
 #[test]
-fn a_reference_in_files_decides() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_a_reference_in_files_decides() {
+    let bench = Bench::new();
     let at = |name: &str| bench.dir.path().join(name);
     let reference =
         "[[reference.case]]\nshape = \"main\"\ninputs = { x = \"x.npy\" }\noutputs = { y = \"y.npy\" }";

@@ -1,9 +1,5 @@
 //! Runs `init` like a user: the files it writes for kernels of each operator, and its errors.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a test fails by panicking, and reports why it is skipped"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bench;
 
@@ -63,8 +59,8 @@ fn help() {
 
 /// The complete file of each kernel, with guesses and questions.
 #[test]
-fn every_operator_gets_its_task() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_every_operator_gets_its_task() {
+    let bench = Bench::new();
     let own = kernels().join("init");
     let corpus = root().join("corpus/cuda");
     let mut softmax = String::new();
@@ -99,8 +95,8 @@ fn every_operator_gets_its_task() {
 
 /// Two kernels of one file are two tasks, and each kernel's own lines determine its number of threads.
 #[test]
-fn each_kernel_of_a_file_is_a_task() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_each_kernel_of_a_file_is_a_task() {
+    let bench = Bench::new();
     let text = "__global__ void relu(const float* x, float* y, int n) {\n\
         int i = blockIdx.x * 256 + threadIdx.x;\n    if (i < n) y[i] = fmaxf(x[i], 0.0f);\n}\n\
         __global__ void copy(const float* x, float* y, int n) {\n\
@@ -124,8 +120,8 @@ fn each_kernel_of_a_file_is_a_task() {
 }
 
 #[test]
-fn what_cannot_be_written_is_said() {
-    let Some(bench) = Bench::new() else { return };
+fn toolchain_what_cannot_be_written_is_said() {
+    let bench = Bench::new();
     let own = kernels().join("init");
     let refused = init(&bench, &own.join("struct.cu"), &[]).exits(2);
     assert!(refused.err.contains("parameter `p` is a `Params`"), "{}", refused.err);
@@ -163,7 +159,7 @@ fn what_cannot_be_written_is_said() {
 
 /// A kernel of the trial in the book, from `init` to a verdict: only the body of a reference is edited.
 fn trial(file: &str) {
-    let Some(bench) = Bench::new() else { return };
+    let bench = Bench::new();
     let trial = root().join("tasks/trial");
     let dir = bench.dir.path();
     for neighbor in ["silu_and_mul.json", "silu_and_mul.ttir"] {
@@ -192,36 +188,36 @@ fn trial(file: &str) {
 }
 
 #[test]
-fn trial_relu2() {
+fn toolchain_trial_relu2() {
     trial("relu2.cu");
 }
 
 #[test]
-fn trial_rms_norm_add() {
+fn toolchain_trial_rms_norm_add() {
     trial("rms_norm_add.cu");
 }
 
 #[test]
-fn trial_softmax_warp() {
+fn toolchain_trial_softmax_warp() {
     trial("softmax_warp.cu");
 }
 
 #[test]
-fn trial_gemm_i8() {
+fn toolchain_trial_gemm_i8() {
     trial("gemm_i8.cu");
 }
 
 #[test]
-fn trial_transpose() {
+fn toolchain_trial_transpose() {
     trial("transpose.cu");
 }
 
 #[test]
-fn trial_histogram() {
+fn toolchain_trial_histogram() {
     trial("histogram.cu");
 }
 
 #[test]
-fn trial_silu_and_mul() {
+fn toolchain_trial_silu_and_mul() {
     trial("silu_and_mul.ptx");
 }

@@ -1,10 +1,6 @@
 //! Launches of every command and of tasks: instances of templates, structs with pointers, aliases,
 //! variables of the module, cooperative launches, and several kernels in order.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a test fails by panicking, and reports why it is skipped"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bench;
 
@@ -13,11 +9,11 @@ use std::fs;
 use bench::{Bench, Run};
 use serde_json::Value;
 
-/// A bench with a kernel's file; `None` if the test must be skipped.
-fn with(name: &str, text: &str) -> Option<Bench> {
-    let bench = Bench::new()?;
+/// A bench with a kernel's file.
+fn with(name: &str, text: &str) -> Bench {
+    let bench = Bench::new();
     fs::write(bench.dir.path().join(name), text).unwrap();
-    Some(bench)
+    bench
 }
 
 fn run(bench: &Bench, args: &[&str]) -> Run {
@@ -34,8 +30,8 @@ __global__ void twice(int *x) { x[threadIdx.x] *= 2; }
 ";
 
 #[test]
-fn a_template_kernel_is_launched_by_its_spelling_in_every_command() {
-    let Some(bench) = with("scale.cu", SCALE) else { return };
+fn toolchain_a_template_kernel_is_launched_by_its_spelling_in_every_command() {
+    let bench = with("scale.cu", SCALE);
     let launch = ["--block", "64", "--arg", "x:f32[64]=ones", "--arg", "by:f32=3"];
     for spelling in ["ops::scale<float, 64>", "ops::scale<float,64>", "ops :: scale< float , 64 >"] {
         let base = ["run", "scale.cu", "--kernel", spelling, "--print", "x:2"];
@@ -59,8 +55,8 @@ fn a_template_kernel_is_launched_by_its_spelling_in_every_command() {
 }
 
 #[test]
-fn a_kernel_that_cannot_be_named_is_explained() {
-    let Some(bench) = with("scale.cu", SCALE) else { return };
+fn toolchain_a_kernel_that_cannot_be_named_is_explained() {
+    let bench = with("scale.cu", SCALE);
     let of = |name: &str| run(&bench, &["run", "scale.cu", "--block", "64", "--kernel", name]).exits(2).err;
     let err = of("scale");
     assert!(err.contains("no kernel `scale`") && err.contains("template<typename T, int N>"), "{err}");
@@ -90,8 +86,8 @@ extern \"C\" __global__ void saxpy(const __grid_constant__ Params p)
 ";
 
 #[test]
-fn a_struct_with_pointers_is_passed_by_value() {
-    let Some(bench) = with("saxpy.cu", SAXPY) else { return };
+fn toolchain_a_struct_with_pointers_is_passed_by_value() {
+    let bench = with("saxpy.cu", SAXPY);
     let of = |spec: &str, command: &str| {
         let base = [command, "saxpy.cu", "--grid", "2", "--block", "32", "--arg", spec];
         run(
@@ -126,8 +122,8 @@ extern \"C\" __global__ void add(const float *x, float *y, int n)
 ";
 
 #[test]
-fn two_arguments_can_be_the_same_array() {
-    let Some(bench) = with("add.cu", SHIFT) else { return };
+fn toolchain_two_arguments_can_be_the_same_array() {
+    let bench = with("add.cu", SHIFT);
     let of = |y: &str, command: &str| {
         let args = ["--arg", "x:f32[64]=iota", "--arg", y, "--arg", "n:i32=32"];
         let print: &[&str] = if command == "run" { &["--print", "x:34"] } else { &[] };
@@ -168,8 +164,8 @@ __global__ void blur(const float *x, float *y)
 ";
 
 #[test]
-fn variables_of_the_module_are_set_before_the_launch() {
-    let Some(bench) = with("blur.cu", FILTER) else { return };
+fn toolchain_variables_of_the_module_are_set_before_the_launch() {
+    let bench = with("blur.cu", FILTER);
     let done = run(&bench, &["run", "blur.cu", "--print", "y:3"]).exits(0);
     assert_eq!(done.out, "y: f32[32] = 104.0 108.0 112.0 … (29 more)\n");
     for command in ["check", "counters", "explain"] {
@@ -200,8 +196,8 @@ extern \"C\" __global__ void exchange(float *x, float *y)
 ";
 
 #[test]
-fn a_cooperative_launch_synchronizes_its_grid() {
-    let Some(bench) = with("exchange.cu", &EXCHANGE.replace("SYNC", "grid.sync();")) else { return };
+fn toolchain_a_cooperative_launch_synchronizes_its_grid() {
+    let bench = with("exchange.cu", &EXCHANGE.replace("SYNC", "grid.sync();"));
     let args = ["--grid", "4", "--block", "64", "--arg", "x:inout:f32[256]", "--arg", "y:out:f32[256]"];
     let of =
         |file: &str, command: &str, more: &[&str]| run(&bench, &[&[command, file][..], &args, more].concat());
@@ -277,8 +273,8 @@ extern \"C\" __global__ void total(const float *sums, int n, float *all)
 ";
 
 #[test]
-fn launch_lines_that_share_arrays_run_in_order() {
-    let Some(bench) = with("sum.cu", PIPELINE) else { return };
+fn toolchain_launch_lines_that_share_arrays_run_in_order() {
+    let bench = with("sum.cu", PIPELINE);
     let done = run(&bench, &["run", "sum.cu", "--print", "all", "--print", "sums"]).exits(0);
     assert_eq!(done.out, "all: f32[1] = 4256.0\nsums: f32[4] = 64.0 64.0 64.0 64.0\n");
     assert_eq!(done.err.lines().count(), 2, "{}", done.err);
@@ -301,8 +297,8 @@ fn launch_lines_that_share_arrays_run_in_order() {
 }
 
 #[test]
-fn blocks_are_written_the_same_way_everywhere() {
-    let Some(bench) = with("add.cu", SHIFT) else { return };
+fn toolchain_blocks_are_written_the_same_way_everywhere() {
+    let bench = with("add.cu", SHIFT);
     for block in ["16,2", "16x2", "16 2", "16, 2,1"] {
         run(&bench, &["build", "add.cu", "--block", block]).exits(0);
         let args = ["--arg", "x:f32[64]=iota", "--arg", "y:=x", "--arg", "n:i32=0"];

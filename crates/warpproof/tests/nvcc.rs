@@ -3,7 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "a test fails by panicking, and reports why it is skipped"
+    reason = "a test fails by panicking, and reports what it does not test"
 )]
 
 mod bench;
@@ -30,10 +30,10 @@ int main() {
 }
 "#;
 
-fn set_up() -> Option<Bench> {
-    let bench = Bench::with_nvcc()?;
+fn set_up() -> Bench {
+    let bench = Bench::with_nvcc();
     fs::write(bench.dir.path().join("app.cu"), PROGRAM).unwrap();
-    Some(bench)
+    bench
 }
 
 fn properties(bench: &Bench, name: &str) -> Executable {
@@ -73,8 +73,8 @@ fn without_nvcc_the_command_that_installs_it_is_printed() {
 }
 
 #[test]
-fn a_program_gets_the_shared_runtime_ptx_and_a_search_path() {
-    let Some(bench) = set_up() else { return };
+fn toolchain_a_program_gets_the_shared_runtime_ptx_and_a_search_path() {
+    let bench = set_up();
     bench.run(["nvcc", "app.cu", "-o", "app"]).exits(0);
     let app = properties(&bench, "app");
     assert_eq!(app.runtime, CudaRuntime::Shared);
@@ -90,8 +90,8 @@ fn a_program_gets_the_shared_runtime_ptx_and_a_search_path() {
 }
 
 #[test]
-fn a_program_for_the_runtime_of_cuda_12_is_compiled_with_its_headers() {
-    let Some(bench) = set_up() else { return };
+fn toolchain_a_program_for_the_runtime_of_cuda_12_is_compiled_with_its_headers() {
+    let bench = set_up();
     let more = "#include <cooperative_groups.h>\n#include <cub/cub.cuh>\n#include <cuda_fp8.h>\n";
     fs::write(
         bench.dir.path().join("app.cu"),
@@ -106,8 +106,8 @@ fn a_program_for_the_runtime_of_cuda_12_is_compiled_with_its_headers() {
 }
 
 #[test]
-fn exit_codes_and_output_are_those_of_nvcc() {
-    let Some(bench) = set_up() else { return };
+fn toolchain_exit_codes_and_output_are_those_of_nvcc() {
+    let bench = set_up();
     let run = bench.run(["nvcc", "--version"]).exits(0);
     assert!(run.out.contains("Cuda compiler driver"), "{}", run.out);
     let expected = plain(&bench, &["absent.cu"]);
@@ -117,8 +117,8 @@ fn exit_codes_and_output_are_those_of_nvcc() {
 }
 
 #[test]
-fn a_static_runtime_is_refused_before_the_program_starts() {
-    let Some(bench) = set_up() else { return };
+fn toolchain_a_static_runtime_is_refused_before_the_program_starts() {
+    let bench = set_up();
     plain(&bench, &["-arch=sm_89", "app.cu", "-o", "app"]).exits(0);
     for strip in [false, true] {
         if strip && Command::new("strip").arg(bench.dir.path().join("app")).status().is_err() {
@@ -138,8 +138,8 @@ fn a_static_runtime_is_refused_before_the_program_starts() {
 }
 
 #[test]
-fn machine_code_without_ptx_is_refused_before_the_program_starts() {
-    let Some(bench) = set_up() else { return };
+fn toolchain_machine_code_without_ptx_is_refused_before_the_program_starts() {
+    let bench = set_up();
     let only = "arch=compute_80,code=sm_80";
     plain(&bench, &["-cudart=shared", "-gencode", only, "app.cu", "-o", "app"]).exits(0);
     let run = bench.run(["exec", "--", "./app"]).exits(3);
@@ -153,8 +153,8 @@ fn machine_code_without_ptx_is_refused_before_the_program_starts() {
 }
 
 #[test]
-fn a_library_with_a_static_runtime_is_named() {
-    let Some(bench) = set_up() else { return };
+fn toolchain_a_library_with_a_static_runtime_is_named() {
+    let bench = set_up();
     let library = "int add(int a, int b);\n";
     fs::write(
         bench.dir.path().join("lib.cu"),
@@ -171,8 +171,8 @@ fn a_library_with_a_static_runtime_is_named() {
 }
 
 #[test]
-fn a_program_of_the_driver_api_is_linked_and_runs() {
-    let Some(bench) = set_up() else { return };
+fn toolchain_a_program_of_the_driver_api_is_linked_and_runs() {
+    let bench = set_up();
     let source = "#include <cuda.h>\nint main() { int n = 0; cuInit(0); cuDeviceGetCount(&n); return n; }\n";
     fs::write(bench.dir.path().join("driver.cpp"), source).unwrap();
     bench.run(["nvcc", "driver.cpp", "-lcuda", "-o", "driver"]).exits(0);
@@ -180,8 +180,8 @@ fn a_program_of_the_driver_api_is_linked_and_runs() {
 }
 
 #[test]
-fn the_wrapper_is_an_nvcc_with_a_toolkit_around_it() {
-    let Some(bench) = set_up() else { return };
+fn toolchain_the_wrapper_is_an_nvcc_with_a_toolkit_around_it() {
+    let bench = set_up();
     let printed = bench.run(["nvcc", "--print-path"]).exits(0).out;
     assert_eq!(bench.run(["nvcc", "--print-path"]).exits(0).out, printed);
     let path = PathBuf::from(printed.trim());
@@ -201,8 +201,8 @@ fn the_wrapper_is_an_nvcc_with_a_toolkit_around_it() {
 }
 
 #[test]
-fn cmake_accepts_the_wrapper() {
-    let Some(bench) = set_up() else { return };
+fn toolchain_cmake_accepts_the_wrapper() {
+    let bench = set_up();
     if Command::new("cmake").arg("--version").output().is_err() {
         eprintln!("skipped: cmake is not installed");
         return;
@@ -232,7 +232,7 @@ fn cmake_accepts_the_wrapper() {
 }
 
 #[test]
-fn toolchain_list_and_remove_name_nvcc() {
+fn list_and_remove_name_nvcc() {
     let bench = Bench::bare();
     let set = bench.cache().join("toolchain/nvcc-13.4.92");
     fs::create_dir_all(&set).unwrap();

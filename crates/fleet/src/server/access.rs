@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use sqlx::{PgPool, Row};
 use warpproof_evidence::hash::Hash;
 
+use super::clock::Clock;
 use super::refused::{Refused, patiently};
 use super::{Shared, pages};
 use crate::wire::Role::{self, Admin, Read, Submit, Work};
@@ -88,17 +89,22 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 }
 
 /// Cached tokens and rate limits.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Doorkeeper {
+    clock: Clock,
     known: Mutex<BTreeMap<Hash, (Instant, Caller)>>,
     /// Token buckets: the remaining requests of each token, and of all unknown tokens together.
     buckets: Mutex<BTreeMap<i64, (f64, Instant)>>,
 }
 
 impl Doorkeeper {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self { clock, known: Mutex::default(), buckets: Mutex::default() }
+    }
+
     /// Takes one request from a bucket.
     fn take(&self, bucket: i64, per_second: f64) -> bool {
-        let now = Instant::now();
+        let now = self.clock.now();
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         let (left, filled) = buckets.entry(bucket).or_insert((2.0 * per_second, now));
         *left = (*left + now.duration_since(*filled).as_secs_f64() * per_second).min(2.0 * per_second);
@@ -121,7 +127,9 @@ impl Doorkeeper {
         let found_before = {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             match known.get(&hash) {
-                Some((seen, caller)) if seen.elapsed() < REMEMBERED => return Ok(Some(caller.clone())),
+                Some((seen, caller)) if self.clock.now().duration_since(*seen) < REMEMBERED => {
+                    return Ok(Some(caller.clone()));
+                }
                 // A token that was valid before has its own bucket, so that clients with unknown tokens cannot lock it out.
                 Some(_) => true,
                 None => false,
@@ -158,7 +166,7 @@ impl Doorkeeper {
         if known.len() >= MAX_REMEMBERED {
             known.clear();
         }
-        known.insert(hash, (Instant::now(), caller.clone()));
+        known.insert(hash, (self.clock.now(), caller.clone()));
         Ok(Some(caller))
     }
 }

@@ -4,7 +4,7 @@
 //! store. A body whose announced length is too large is rejected before any of it is read.
 
 use std::io::{Read, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
@@ -15,8 +15,8 @@ use flate2::write::GzDecoder as Unpacker;
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, timeout, timeout_at};
 
+use super::clock::Clock;
 use super::refused::Refused;
 use super::{Limits, Shared};
 use crate::wire;
@@ -60,6 +60,7 @@ pub(super) struct Upload {
     came: usize,
     unpacked: usize,
     limit: usize,
+    clock: Clock,
     end: Instant,
 }
 
@@ -78,7 +79,7 @@ fn ended_early(error: &axum::Error) -> Refused {
 
 /// Reads and discards more of a body in the background: if a connection is closed while the client still writes, it is reset before
 /// the client reads the response.
-fn throw_away(mut body: Body, limit: usize) {
+fn throw_away(mut body: Body, limit: usize, clock: &Clock) {
     let rest = async move {
         let mut left = limit.saturating_mul(FAREWELL_LIMITS);
         while let Some(Ok(frame)) = body.frame().await
@@ -87,7 +88,8 @@ fn throw_away(mut body: Body, limit: usize) {
             left = left.saturating_sub(frame.into_data().map_or(0, |data| data.len()));
         }
     };
-    tokio::spawn(timeout(FAREWELL, rest));
+    let clock = clock.clone();
+    tokio::spawn(async move { clock.timeout(FAREWELL, rest).await });
 }
 
 /// The announced length of a request.
@@ -110,30 +112,30 @@ fn is_packed(headers: &HeaderMap) -> Result<bool, Refused> {
 }
 
 /// The body of a request of at most `limit` bytes, and whether it is compressed. A larger announced length is rejected immediately.
-fn open(request: Request, limit: usize) -> Result<(Body, bool), Refused> {
+fn open(request: Request, limit: usize, clock: &Clock) -> Result<(Body, bool), Refused> {
     let packed = is_packed(request.headers());
     let large = announced(request.headers()).is_some_and(|length| length > limit);
     let body = request.into_body();
     match packed {
         Ok(packed) if !large => Ok((body, packed)),
         Ok(_) => {
-            throw_away(body, limit);
+            throw_away(body, limit, clock);
             Err(too_large(limit))
         }
         Err(refused) => {
-            throw_away(body, limit);
+            throw_away(body, limit, clock);
             Err(refused)
         }
     }
 }
 
 /// Reads a body of at most `limit` bytes.
-async fn gather(mut body: Body, limit: usize) -> Result<Vec<u8>, Refused> {
+async fn gather(mut body: Body, limit: usize, clock: &Clock) -> Result<Vec<u8>, Refused> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|error| ended_early(&error))?.into_data() else { continue };
         if data.len() > limit - bytes.len() {
-            throw_away(body, limit);
+            throw_away(body, limit, clock);
             return Err(too_large(limit));
         }
         bytes.extend_from_slice(&data);
@@ -142,9 +144,11 @@ async fn gather(mut body: Body, limit: usize) -> Result<Vec<u8>, Refused> {
 }
 
 /// Reads an unmodified body of at most `limit` bytes, and whether it is compressed.
-async fn take(request: Request, limit: usize, limits: Limits) -> Result<(Vec<u8>, bool), Refused> {
-    let (body, packed) = open(request, limit)?;
-    let Ok(bytes) = timeout(limits.body_time, gather(body, limit)).await else { return Err(too_slow()) };
+async fn take(request: Request, limit: usize, shared: &Shared) -> Result<(Vec<u8>, bool), Refused> {
+    let clock = &shared.clock;
+    let (body, packed) = open(request, limit, clock)?;
+    let bytes = clock.timeout(shared.limits.body_time, gather(body, limit, clock)).await;
+    let bytes = bytes.ok_or_else(too_slow)?;
     Ok((bytes?, packed))
 }
 
@@ -177,11 +181,15 @@ impl FromRequest<Shared> for Payload {
         let most = shared.limits.body_bytes;
         if announced(request.headers()).is_some_and(|length| length > most) {
             // A request that announces too much does not wait for the budget.
-            return Err(open(request, most).map_or_else(|refused| refused, |_| too_large(most)));
+            return Err(
+                open(request, most, &shared.clock).map_or_else(|refused| refused, |_| too_large(most))
+            );
         }
         let units = units_of(request.headers(), most)?;
+        let waits = shared.metrics.body_waits();
         let room = shared.bodies.clone().acquire_many_owned(units).await.map_err(Refused::failed)?;
-        let (bytes, packed) = take(request, most, shared.limits).await?;
+        drop(waits);
+        let (bytes, packed) = take(request, most, shared).await?;
         let bytes = if packed { unpack(bytes.into(), most).await? } else { bytes };
         Ok(Self(bytes, room))
     }
@@ -192,10 +200,11 @@ impl FromRequest<Shared> for Upload {
 
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, Refused> {
         let limit = shared.limits.body_bytes;
-        let (body, packed) = open(request, limit)?;
-        let end = Instant::now() + shared.limits.body_time;
+        let clock = shared.clock.clone();
+        let (body, packed) = open(request, limit, &clock)?;
+        let end = clock.now() + shared.limits.body_time;
         let unpacker = packed.then(|| Unpacker::new(Vec::new()));
-        Ok(Self { body, unpacker, packed: Bytes::new(), came: 0, unpacked: 0, limit, end })
+        Ok(Self { body, unpacker, packed: Bytes::new(), came: 0, unpacked: 0, limit, clock, end })
     }
 }
 
@@ -216,7 +225,7 @@ impl Upload {
                 }
                 continue;
             }
-            let Ok(frame) = timeout_at(self.end, self.body.frame()).await else { return Err(too_slow()) };
+            let frame = self.clock.timeout_at(self.end, self.body.frame()).await.ok_or_else(too_slow)?;
             let Some(frame) = frame else { break };
             let Ok(data) = frame.map_err(|error| ended_early(&error))?.into_data() else { continue };
             self.came = self.count(self.came, data.len())?;
@@ -238,7 +247,7 @@ impl Upload {
         if sum <= self.limit {
             return Ok(sum);
         }
-        throw_away(std::mem::take(&mut self.body), self.limit);
+        throw_away(std::mem::take(&mut self.body), self.limit, &self.clock);
         Err(too_large(self.limit))
     }
 }
@@ -250,7 +259,7 @@ impl FromRequest<Shared> for Short {
     type Rejection = Refused;
 
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, Refused> {
-        let (bytes, packed) = take(request, 1024, shared.limits).await?;
+        let (bytes, packed) = take(request, 1024, shared).await?;
         if packed {
             return Err(Refused::wrong("expected an uncompressed form"));
         }
@@ -271,7 +280,7 @@ impl<T: DeserializeOwned> FromRequest<Shared> for Wanted<T> {
 
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, Refused> {
         let most = SMALL.min(shared.limits.body_bytes);
-        let (bytes, packed) = take(request, most, shared.limits).await?;
+        let (bytes, packed) = take(request, most, shared).await?;
         let bytes = if packed { unpack(bytes.into(), most).await? } else { bytes };
         read(&bytes).map(Self)
     }

@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use super::{Limits, tls};
+use super::clock::Clock;
+use super::{Shared, tls};
 
 /// Maximum size of a request's head in bytes.
 const MAX_HEAD: usize = 64 << 10;
@@ -24,18 +25,13 @@ const MAX_HEAD: usize = 64 << 10;
 const FAREWELL: Duration = Duration::from_secs(40);
 
 /// Serves until the stop signal, then finishes the open requests.
-pub(super) async fn serve(
-    listener: TcpListener,
-    router: Router,
-    tls: Option<TlsAcceptor>,
-    limits: Limits,
-    mut stopping: watch::Receiver<bool>,
-) {
+pub(super) async fn serve(listener: TcpListener, router: Router, tls: Option<TlsAcceptor>, shared: &Shared) {
+    let (limits, clock, mut stopping) = (shared.limits, &shared.clock, shared.stopping.clone());
     let room = Arc::new(Semaphore::new(limits.connections));
     let graceful = GracefulShutdown::new();
     let mut http = http1::Builder::new();
     // The timeout starts when the connection waits for a request, so it also ends idle connections.
-    http.timer(TokioTimer::new()).header_read_timeout(limits.head_time).max_buf_size(MAX_HEAD);
+    http.timer(clock.clone()).header_read_timeout(limits.head_time).max_buf_size(MAX_HEAD);
     loop {
         // Further connections wait in the system's queue until there is room.
         let (permit, accepted) = tokio::select! {
@@ -48,7 +44,7 @@ pub(super) async fn serve(
             continue;
         };
         let (http, router, tls, watcher) = (http.clone(), router.clone(), tls.clone(), graceful.watcher());
-        let mut stopping = stopping.clone();
+        let (clock, mut stopping) = (clock.clone(), stopping.clone());
         tokio::spawn(async move {
             let _room = permit;
             match tls {
@@ -57,7 +53,7 @@ pub(super) async fn serve(
                     let shaken = tokio::select! {
                         // A connection without a request is closed immediately.
                         _ = stopping.wait_for(|stop| *stop) => None,
-                        shaken = handshake(&acceptor, stream, limits.head_time) => shaken,
+                        shaken = handshake(&acceptor, stream, &clock, limits.head_time) => shaken,
                     };
                     if let Some(stream) = shaken {
                         answer(&http, stream, router, watcher).await;
@@ -74,18 +70,17 @@ pub(super) async fn serve(
 async fn handshake(
     acceptor: &TlsAcceptor,
     stream: TcpStream,
+    clock: &Clock,
     time: Duration,
 ) -> Option<tokio_rustls::server::TlsStream<TcpStream>> {
-    timeout(time, async {
+    let shaken = async {
         if tls::is_plain_http(&stream).await {
             tls::refuse_plain_http(stream).await;
             return None;
         }
         acceptor.accept(stream).await.ok()
-    })
-    .await
-    .ok()
-    .flatten()
+    };
+    clock.timeout(time, shaken).await.flatten()
 }
 
 async fn answer<S>(http: &http1::Builder, stream: S, router: Router, watcher: Watcher)

@@ -25,6 +25,17 @@ pub(super) struct Metrics {
     pub(super) failed: AtomicU64,
     pub(super) released: AtomicU64,
     pub(super) given_up: AtomicU64,
+    /// Requests that wait for memory for their bodies.
+    waiting: AtomicU64,
+}
+
+/// Counts a request as waiting until it is dropped.
+pub(super) struct Waiting<'m>(&'m AtomicU64);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Metrics {
@@ -40,6 +51,12 @@ impl Metrics {
         }
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.microseconds.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    /// Counts a request that waits for memory for its body, until the result is dropped.
+    pub(super) fn body_waits(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Waiting(&self.waiting)
     }
 
     /// All metrics as text.
@@ -77,6 +94,8 @@ impl Metrics {
             line(format_args!("# TYPE warpproof_jobs_{name}_total counter"));
             line(format_args!("warpproof_jobs_{name}_total {}", counter.load(Ordering::Relaxed)));
         }
+        line(format_args!("# TYPE warpproof_bodies_waiting gauge"));
+        line(format_args!("warpproof_bodies_waiting {}", self.waiting.load(Ordering::Relaxed)));
         if let Some(vitals) = vitals {
             line(format_args!("# TYPE warpproof_leases_lost_total counter"));
             line(format_args!("warpproof_leases_lost_total {}", vitals.lost_leases));

@@ -5,6 +5,7 @@
 mod access;
 mod address;
 mod body;
+mod clock;
 mod connections;
 mod evidence;
 mod inventory;
@@ -25,7 +26,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, PgPool};
@@ -37,6 +38,7 @@ use vitals::Vitals;
 
 #[doc(hidden)]
 pub use access::ACCESS;
+pub use clock::{Clock, ManualClock};
 #[doc(hidden)]
 pub use jobs::CLAIM;
 
@@ -92,6 +94,8 @@ pub struct Config {
     pub connections: u32,
     /// Limits.
     pub limits: Limits,
+    /// The clock of time limits, rate limits, caches and maintenance.
+    pub clock: Clock,
     /// How many workers may stop responding during a job before the job fails.
     pub attempts: u16,
     /// Whether requests are logged to standard error.
@@ -109,6 +113,7 @@ impl Config {
             behind_tls: false,
             connections: 16,
             limits: Limits::default(),
+            clock: Clock::System,
             attempts: 3,
             log: false,
         }
@@ -123,12 +128,13 @@ struct Inner {
     pool: PgPool,
     objects: objects::Objects,
     limits: Limits,
+    clock: Clock,
     doorkeeper: access::Doorkeeper,
     metrics: metrics::Metrics,
     /// The last counted queue.
-    queue: tokio::sync::Mutex<Option<(std::time::Instant, Vec<QueueView>)>>,
+    queue: tokio::sync::Mutex<Option<(Instant, Vec<QueueView>)>>,
     /// The last computed vitals.
-    vitals: tokio::sync::Mutex<Option<(std::time::Instant, Vitals)>>,
+    vitals: tokio::sync::Mutex<Option<(Instant, Vitals)>>,
     /// Maximum number of lost leases of a job.
     attempts: i32,
     /// Memory budget for large bodies, in units.
@@ -157,12 +163,12 @@ impl Inner {
     async fn queue(&self) -> Result<Vec<QueueView>, refused::Refused> {
         let mut last = self.queue.lock().await;
         if let Some((counted, queue)) = &*last
-            && counted.elapsed() < COUNTED
+            && self.clock.now().duration_since(*counted) < COUNTED
         {
             return Ok(queue.clone());
         }
         let queue = jobs::queue(&self.pool).await?;
-        *last = Some((std::time::Instant::now(), queue.clone()));
+        *last = Some((self.clock.now(), queue.clone()));
         Ok(queue)
     }
 
@@ -170,12 +176,12 @@ impl Inner {
     async fn vitals(&self) -> Result<Vitals, refused::Refused> {
         let mut last = self.vitals.lock().await;
         if let Some((counted, vitals)) = *last
-            && counted.elapsed() < COUNTED
+            && self.clock.now().duration_since(counted) < COUNTED
         {
             return Ok(vitals);
         }
         let vitals = Vitals::count(&self.pool).await?;
-        *last = Some((std::time::Instant::now(), vitals));
+        *last = Some((self.clock.now(), vitals));
         Ok(vitals)
     }
 }
@@ -268,7 +274,8 @@ impl Server {
                 pool,
                 objects: objects::Objects::open(&config.objects).await?,
                 limits: config.limits,
-                doorkeeper: access::Doorkeeper::default(),
+                clock: config.clock.clone(),
+                doorkeeper: access::Doorkeeper::new(config.clock.clone()),
                 metrics: metrics::Metrics::default(),
                 queue: tokio::sync::Mutex::new(None),
                 vitals: tokio::sync::Mutex::new(None),
@@ -319,7 +326,7 @@ impl Drop for Server {
 async fn serve(listener: TcpListener, shared: Shared, tls: Option<tokio_rustls::TlsAcceptor>) {
     let router = routes::router(&shared);
     let upkeep = tokio::spawn(upkeep(shared.clone()));
-    connections::serve(listener, router, tls, shared.limits, shared.stopping.clone()).await;
+    connections::serve(listener, router, tls, &shared).await;
     upkeep.abort();
     shared.pool.close().await;
 }
@@ -336,6 +343,6 @@ async fn upkeep(shared: Shared) {
         for refused in [given_up.err(), ensured.err()].into_iter().flatten() {
             log::upkeep(&shared, &refused.explained());
         }
-        tokio::time::sleep(UPKEEP).await;
+        shared.clock.sleep(UPKEEP).await;
     }
 }

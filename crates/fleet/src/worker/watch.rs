@@ -274,16 +274,14 @@ mod tests {
         let mut watched = watch.begin(child.id());
         let limits = Limits { processes: 3, ..Limits::default() };
         let directory = tempfile::tempdir().expect("a directory");
-        let mut excess = None;
-        for _ in 0..1_000 {
+        let excess = loop {
             watch.look();
-            excess = watched.excess(&limits, directory.path());
-            if excess.is_some() {
-                break;
+            if let Some(excess) = watched.excess(&limits, directory.path()) {
+                break excess;
             }
             thread::sleep(Duration::from_millis(10));
-        }
-        assert_eq!(excess.as_deref(), Some("the evaluation had more than 3 processes"));
+        };
+        assert_eq!(excess, "the evaluation had more than 3 processes");
         let limits = Limits { total_memory_bytes: 4_096, ..Limits::default() };
         let excess = watched.excess(&limits, directory.path());
         assert_eq!(excess.as_deref(), Some("the processes of the evaluation had more than 0 MB in memory"));

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test uses only a part of it")]
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +15,7 @@ use warpproof_evidence::record::{
 };
 use warpproof_fleet::client::{Fleet, FleetError};
 use warpproof_fleet::postgres::Postgres;
-use warpproof_fleet::server::{Config, Server, make_token, migrate};
+use warpproof_fleet::server::{Clock, Config, ManualClock, Server, make_token, migrate};
 use warpproof_fleet::wire::{
     Bundle, Claim, Leased, NewToken, Outcome, Role, RunView, SOFTWARE_GPU, Submission,
 };
@@ -29,16 +30,32 @@ pub(crate) struct Stand {
 
 impl Stand {
     pub(crate) fn new() -> Self {
+        Self::with(|_| ())
+    }
+
+    /// With a changed configuration.
+    pub(crate) fn with(change: impl FnOnce(&mut Config)) -> Self {
         let postgres = Postgres::start(&[]).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let url = postgres.create("fleet").unwrap();
-        let config = Config::new(url, dir.path().join("objects").display().to_string());
+        let mut config = Config::new(url, dir.path().join("objects").display().to_string());
+        change(&mut config);
         migrate(&config).unwrap();
         let all =
             NewToken { name: "all".to_owned(), roles: Role::ALL.to_vec(), quota: 2_000_000, days: None };
         let token = make_token(&config, &all).unwrap();
         let server = Some(Server::start(&config).unwrap());
         Self { postgres, config, server, dir, token }
+    }
+
+    /// With a clock that only the test advances.
+    pub(crate) fn with_clock(change: impl FnOnce(&mut Config)) -> (Self, ManualClock) {
+        let clock = ManualClock::default();
+        let stand = Self::with(|config| {
+            config.clock = Clock::Manual(clock.clone());
+            change(config);
+        });
+        (stand, clock)
     }
 
     /// Replaces the server with a new one on the same port.
@@ -49,8 +66,12 @@ impl Stand {
         self.server = Some(Server::start(&self.config).unwrap());
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.server.as_ref().unwrap().address()
+    }
+
     pub(crate) fn base(&self) -> String {
-        format!("http://{}", self.server.as_ref().unwrap().address())
+        format!("http://{}", self.address())
     }
 
     pub(crate) fn fleet(&self) -> Fleet {

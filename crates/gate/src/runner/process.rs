@@ -261,12 +261,13 @@ mod tests {
 
     #[test]
     fn a_late_answer_is_not_taken_for_the_next() {
-        let script = r#"read a; sleep 1; echo '{"answer": "done"}'; read b; echo '{"answer": "done"}'; cat"#;
-        let Some(mut process) = answering(script) else { return };
+        // It answers when its input is closed, which is after the time.
+        let late = r#"{"answer": "done"}"#;
+        let Some(mut process) = answering(&format!("cat > /dev/null; echo '{late}'")) else { return };
         process.patience = Duration::from_millis(50);
         assert!(process.ask(&Request::Release).is_err_and(|error| error.0.contains("did not reply")));
-        std::thread::sleep(Duration::from_millis(1200));
         assert!(process.ask(&Request::Release).is_err_and(|error| error.0.contains("has exited")));
+        assert_eq!(process.answers.recv().as_deref(), Ok(late));
     }
 
     #[test]
@@ -281,7 +282,7 @@ mod tests {
     }
 
     /// The requests that a stand-in receives after a process that pinned clocks has ended.
-    fn asked_after(script: &str) -> Option<String> {
+    fn asked_after(script: &str, patience: Duration) -> Option<String> {
         let folder = tempfile::tempdir().ok()?;
         let (program, asked) = (folder.path().join("program"), folder.path().join("asked"));
         // A stand-in for the program: records its requests, and answers.
@@ -293,7 +294,7 @@ mod tests {
         let mut shell = Command::new("chmod");
         assert!(shell.arg("+x").arg(&program).status().is_ok_and(|status| status.success()));
         let mut process = answering(script)?;
-        process.patience = Duration::from_millis(50);
+        process.patience = patience;
         process.pinned(&program, 3);
         assert!(process.ask(&Request::Release).is_err());
         Some(std::fs::read_to_string(&asked).unwrap_or_default())
@@ -302,14 +303,15 @@ mod tests {
     #[test]
     fn clocks_that_a_killed_process_pinned_are_let_go_by_another() {
         // One process neither answers nor exits when its input ends; the other exits with a failure.
-        for script in ["trap '' HUP; while :; do sleep 1; done", "exit 101"] {
-            let Some(told) = asked_after(script) else { return };
+        let endless = ("trap '' HUP; while :; do sleep 1; done", Duration::from_millis(50));
+        for (script, patience) in [endless, ("exit 101", PATIENCE)] {
+            let Some(told) = asked_after(script, patience) else { return };
             assert!(
                 told.contains(r#"{"op":"open","device":3}"#) && told.contains(r#"{"op":"release"}"#),
                 "{told}"
             );
         }
         // A process that exited normally has released them itself.
-        assert_eq!(asked_after("read a; exit 0").unwrap_or_default(), "");
+        assert_eq!(asked_after("read a; exit 0", PATIENCE).unwrap_or_default(), "");
     }
 }

@@ -9,7 +9,7 @@ use warpproof_kernels::inputs::{Distribution, generate};
 use warpproof_kernels::plan::{Plan, Request};
 use warpproof_kernels::problem::Lengths;
 use warpproof_launch::Checking;
-use warpproof_toolchain::{Options, Toolchain};
+use warpproof_toolchain::{Options, Toolchain, WITHOUT_TOOLCHAIN};
 
 pub(crate) fn l4() -> &'static warpproof_model::Device {
     warpproof_model::Device::named("L4").unwrap()
@@ -30,23 +30,13 @@ pub(crate) fn lengths(queries: usize, keys: usize) -> Lengths {
     Lengths { queries, keys }
 }
 
-/// NVIDIA's compiler; without it, these tests print that they are skipped.
-#[expect(clippy::print_stderr, reason = "a test prints why it is skipped")]
-pub(crate) fn toolchain() -> Option<&'static Toolchain> {
-    static FOUND: OnceLock<Option<Toolchain>> = OnceLock::new();
-    FOUND
-        .get_or_init(|| {
-            let found = Toolchain::find(&Options::from_env().with_cuda(12)).ok();
-            if found.is_none() {
-                assert!(
-                    std::env::var_os("WARPPROOF_REQUIRE_TOOLCHAIN").is_none(),
-                    "the toolchain is required"
-                );
-                eprintln!("skipped: no CUDA toolchain; run `warpproof toolchain install`");
-            }
-            found
-        })
-        .as_ref()
+/// NVIDIA's compiler. Names of tests that need it begin with `toolchain_`.
+pub(crate) fn toolchain() -> &'static Toolchain {
+    static FOUND: OnceLock<Toolchain> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        let found = Toolchain::find(&Options::from_env().with_cuda(12));
+        found.unwrap_or_else(|error| panic!("{error}\n{WITHOUT_TOOLCHAIN}"))
+    })
 }
 
 /// PTX without comments and source locations.
@@ -75,7 +65,7 @@ impl Case {
 
     /// Runs the case under two schedules with every check enabled, for two distributions.
     pub(crate) fn run(&self) {
-        let Some(toolchain) = toolchain() else { return };
+        let toolchain = toolchain();
         let plan = Plan::new(&self.request, &self.device).unwrap();
         let ptx = plan.compile(toolchain).unwrap_or_else(|error| panic!("{:?}: {error}", plan.defines));
         let mut gpu = Checking::new(warpproof_sim::Device::new(), 2);

@@ -1,8 +1,8 @@
 //! Compiles programs of the CUDA runtime and runs them on our libraries.
 //!
-//! Programs in C need only a C compiler; those in CUDA C++ need the nvcc of `warpproof toolchain install --nvcc`. Without it their
-//! tests are skipped, unless `WARPPROOF_REQUIRE_TOOLCHAIN` is set, as in continuous integration.
-#![allow(dead_code, clippy::print_stderr, reason = "each test uses a part; a skipped test prints why")]
+//! Programs in C need only a C compiler; those in CUDA C++ need the nvcc of `warpproof toolchain install --nvcc`; names of
+//! their tests begin with `toolchain_`.
+#![allow(dead_code, reason = "each test uses a part")]
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 use warpproof_cuda::shim::{ALL, Machine, write};
-use warpproof_toolchain::{Environment, Nvcc};
+use warpproof_toolchain::{Environment, Nvcc, WITHOUT_TOOLCHAIN};
 
 /// A directory with our libraries.
 pub(crate) fn libraries() -> TempDir {
@@ -56,17 +56,11 @@ pub(crate) fn compile(name: &str, major: u32, libraries: &TempDir) -> PathBuf {
     program
 }
 
-/// The installed nvcc, or `None` if a test must be skipped.
-fn installed() -> Option<Nvcc> {
-    match Nvcc::find(&Environment::read()) {
-        Ok(nvcc) => Some(nvcc),
-        Err(error) => {
-            let required = std::env::var_os("WARPPROOF_REQUIRE_TOOLCHAIN").is_some();
-            assert!(!required, "nvcc is required: {error}");
-            eprintln!("skipped: {error}");
-            None
-        }
-    }
+/// The installed nvcc.
+fn installed() -> Nvcc {
+    let found = Nvcc::find(&Environment::read());
+    assert!(found.is_ok(), "{}\n{WITHOUT_TOOLCHAIN}", found.expect_err("an error"));
+    found.expect("nvcc")
 }
 
 /// A file of the tests.
@@ -74,17 +68,17 @@ pub(crate) fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
-/// The directories of the headers of versions 13 and 12, or `None` if a test must be skipped.
-fn headers() -> Option<[PathBuf; 2]> {
+/// The directories of the headers of versions 13 and 12.
+fn headers() -> [PathBuf; 2] {
     // …/cu13/bin/nvcc
-    let program = installed()?.program;
-    let root = program.parent()?.parent()?;
-    Some([root.join("include"), root.parent()?.join("cuda_runtime/include")])
+    let program = installed().program;
+    let root = program.ancestors().nth(2).expect("a directory of CUDA 13");
+    [root.join("include"), root.with_file_name("cuda_runtime").join("include")]
 }
 
-/// What a C program prints if it is compiled with the headers of each version; nothing if a test must be skipped.
+/// What a C program prints if it is compiled with the headers of each version.
 pub(crate) fn printed_with_headers(name: &str) -> Vec<String> {
-    let Some(folders) = headers() else { return Vec::new() };
+    let folders = headers();
     let print = |folder: &PathBuf| {
         let place = tempfile::tempdir().expect("a directory");
         let program = place.path().join("program");
@@ -107,40 +101,40 @@ pub(crate) fn run_on(devices: &str, program: &Path, libraries: &TempDir) -> Outp
     command.env("WARPPROOF_DEVICE", devices).output().expect("the program starts")
 }
 
-/// Compiles a CUDA program; `None` if a test must be skipped.
-pub(crate) fn nvcc(name: &str, flags: &[&str], libraries: &TempDir) -> Option<PathBuf> {
+/// Compiles a CUDA program.
+pub(crate) fn nvcc(name: &str, flags: &[&str], libraries: &TempDir) -> PathBuf {
     let program = libraries.path().join(name).with_extension("");
     nvcc_file(&source(name), &program, flags)
 }
 
-/// Compiles a file in CUDA C++ to a program; `None` if a test must be skipped.
-pub(crate) fn nvcc_file(file: &Path, program: &Path, flags: &[&str]) -> Option<PathBuf> {
-    let mut compiler = Command::new(installed()?.program);
+/// Compiles a file in CUDA C++ to a program.
+pub(crate) fn nvcc_file(file: &Path, program: &Path, flags: &[&str]) -> PathBuf {
+    let mut compiler = Command::new(installed().program);
     compiler.args(["-arch=sm_89", "-cudart", "shared", "-lineinfo", "-g"]).args(flags);
     let output = compiler.arg(file).arg("-o").arg(program).output().expect("nvcc starts");
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
-    Some(program.to_owned())
+    program.to_owned()
 }
 
-/// The flags that compile a CUDA program for the runtime of CUDA 12; `None` if a test must be skipped.
-pub(crate) fn flags_of_12() -> Option<Vec<String>> {
-    let [_, include] = headers()?;
-    let library = include.parent()?.join("lib");
+/// The flags that compile a CUDA program for the runtime of CUDA 12.
+pub(crate) fn flags_of_12() -> Vec<String> {
+    let [_, include] = headers();
+    let library = include.with_file_name("lib");
     let path = |path: &Path| path.display().to_string();
-    Some(vec!["-I".to_owned(), path(&include), "-L".to_owned(), path(&library)])
+    vec!["-I".to_owned(), path(&include), "-L".to_owned(), path(&library)]
 }
 
 /// Compiles a CUDA program for the runtime of each major version, and runs it as `succeeds` does.
 pub(crate) fn succeeds_on_both_versions(name: &str) {
     succeeds(name, &[]);
-    let Some(flags) = flags_of_12() else { return };
+    let flags = flags_of_12();
     succeeds(name, &flags.iter().map(String::as_str).collect::<Vec<_>>());
 }
 
 /// Compiles and runs a CUDA program that prints `ok` and has no finding.
 pub(crate) fn succeeds(name: &str, flags: &[&str]) {
     let libraries = libraries();
-    let Some(program) = nvcc(name, flags, &libraries) else { return };
+    let program = nvcc(name, flags, &libraries);
     let output = run(&program, &libraries);
     assert_eq!((text(&output.stdout), text(&output.stderr)), ("ok\n".to_owned(), String::new()), "{name}");
     assert!(output.status.success(), "{name}");

@@ -1,7 +1,7 @@
 //! Runs the program like a user, each test in its own folder.
 //!
-//! Tests that need NVIDIA's compiler find it like the program does. Without it they print a note and pass,
-//! unless `WARPPROOF_REQUIRE_TOOLCHAIN` is set, as in continuous integration.
+//! Tests that need NVIDIA's compiler find it like the program does, and fail without it; their names begin with
+//! `toolchain_`.
 #![allow(dead_code, reason = "each of the tests that share this uses a part of it")]
 
 use std::env;
@@ -9,10 +9,13 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use warpproof_toolchain::{Environment, Nvcc, Options, Toolchain};
+use warpproof_toolchain::{Environment, Nvcc, Options, Toolchain, WITHOUT_TOOLCHAIN};
 
 /// Every test has its own cache that contains the machine's toolchain.
 pub(crate) struct Bench {
@@ -25,36 +28,26 @@ impl Bench {
         Self { dir: tempfile::tempdir().unwrap() }
     }
 
-    /// With the machine's toolchain, or `None` if a test must be skipped.
-    pub(crate) fn new() -> Option<Self> {
+    /// With the machine's toolchain.
+    pub(crate) fn new() -> Self {
         Self::with_cuda(None)
     }
 
-    pub(crate) fn with_cuda(cuda: Option<u32>) -> Option<Self> {
-        let options = Options { cuda, ..Options::from_env() };
-        if let Err(error) = Toolchain::find(&options) {
-            assert!(
-                env::var_os("WARPPROOF_REQUIRE_TOOLCHAIN").is_none(),
-                "the toolchain is required: {error}"
-            );
-            eprintln!("skipped: {error}");
-            return None;
-        }
+    pub(crate) fn with_cuda(cuda: Option<u32>) -> Self {
+        let found = Toolchain::find(&Options { cuda, ..Options::from_env() });
+        assert!(found.is_ok(), "{}\n{WITHOUT_TOOLCHAIN}", found.unwrap_err());
         let bench = Self::bare();
         bench.link_sets();
-        Some(bench)
+        bench
     }
 
-    /// With the machine's nvcc, or `None` if a test must be skipped.
-    pub(crate) fn with_nvcc() -> Option<Self> {
-        if let Err(error) = Nvcc::find(&Environment::read()) {
-            assert!(env::var_os("WARPPROOF_REQUIRE_TOOLCHAIN").is_none(), "nvcc is required: {error}");
-            eprintln!("skipped: {error}");
-            return None;
-        }
+    /// With the machine's nvcc.
+    pub(crate) fn with_nvcc() -> Self {
+        let found = Nvcc::find(&Environment::read());
+        assert!(found.is_ok(), "{}\n{WITHOUT_TOOLCHAIN}", found.unwrap_err());
         let bench = Self::bare();
         bench.link_sets();
-        Some(bench)
+        bench
     }
 
     /// Makes the installed sets of this machine available in the bench's cache.
@@ -129,6 +122,30 @@ impl Run {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap()
     }
+}
+
+/// Does some work, and returns its result and whether a file with this name was below a directory at any time meanwhile.
+pub(crate) fn watching<T>(directory: &Path, name: &str, work: impl FnOnce() -> T) -> (T, bool) {
+    fn is_below(directory: &Path, name: &str) -> bool {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        entries.into_iter().any(|entry| {
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            entry.file_name() == name || (is_directory && is_below(&entry.path(), name))
+        })
+    }
+    let (ended, seen) = (AtomicBool::new(false), AtomicBool::new(false));
+    let result = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) && !seen.load(Ordering::Relaxed) {
+                seen.fetch_or(is_below(directory, name), Ordering::Relaxed);
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let result = work();
+        ended.store(true, Ordering::Relaxed);
+        result
+    });
+    (result, seen.into_inner())
 }
 
 pub(crate) fn kernels() -> PathBuf {

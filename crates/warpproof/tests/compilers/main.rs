@@ -2,8 +2,7 @@
 //! Rust.
 //!
 //! `nvrtc` compiles `corpus/cuda/*.cu` for sm_89 and launches every kernel according to its `//@launch:`
-//! lines; without a toolchain these tests print a note and pass, unless `WARPPROOF_REQUIRE_TOOLCHAIN` is
-//! set. `triton` launches the committed modules of `corpus/triton` and needs no toolchain.
+//! lines; these tests fail without a toolchain. `triton` launches the committed modules of `corpus/triton` and needs no toolchain.
 //!
 //! References are integers or f64, and do not use the simulator's arithmetic. An inexact result is compared
 //! with a bound that follows from the kernel's arithmetic (`reference`): roundings of a sum of n terms, the

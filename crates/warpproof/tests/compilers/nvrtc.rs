@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 use cpp_demangle::{DemangleOptions, Symbol};
 use warpproof_sim::check::Role;
 use warpproof_sim::{Blame, Device, StopKind};
-use warpproof_toolchain::{CompileOptions, Options, Source, Toolchain};
+use warpproof_toolchain::{CompileOptions, Options, Source, Toolchain, WITHOUT_TOOLCHAIN};
 
 use crate::data::{Data, Type};
 use crate::launch::{Argument, Case, Host, Launched};
@@ -29,12 +29,14 @@ type Check = (&'static str, fn(&Launched<'_>));
 
 macro_rules! sources {
     ($($module:ident: $($source:ident)*;)*) => {
-        $($(
-            #[test]
-            fn $source() {
-                check_source(stringify!($source), &$module::$source());
-            }
-        )*)*
+        mod toolchain {
+            $($(
+                #[test]
+                fn $source() {
+                    super::check_source(stringify!($source), &super::$module::$source());
+                }
+            )*)*
+        }
         const TESTED: &[(&str, fn() -> Vec<Check>)] = &[$($((stringify!($source), $module::$source)),*),*];
     };
 }
@@ -61,17 +63,9 @@ fn toolchains() -> &'static [Toolchain] {
     FOUND.get_or_init(|| {
         let find = |major| Toolchain::find(&Options::from_env().with_cuda(major)).ok();
         let found: Vec<Toolchain> = [12, 13].into_iter().filter_map(find).collect();
-        if found.is_empty() {
-            assert!(std::env::var_os("WARPPROOF_REQUIRE_TOOLCHAIN").is_none(), "the toolchain is required");
-            skipped();
-        }
+        assert!(!found.is_empty(), "no CUDA toolchain found\n{WITHOUT_TOOLCHAIN}");
         found
     })
-}
-
-#[expect(clippy::print_stderr, reason = "a test reports why it is skipped")]
-fn skipped() {
-    eprintln!("skipped: no CUDA toolchain; run `warpproof toolchain install`");
 }
 
 /// A source of the corpus and its `//@` lines.
@@ -174,19 +168,19 @@ fn check_otherwise(arch: u32, debug: bool) {
 
 /// Compiled for the debugger: all variables are in local memory and nothing is inlined.
 #[test]
-fn debug_builds_compute_the_same() {
+fn toolchain_debug_builds_compute_the_same() {
     check_otherwise(89, true);
 }
 
 /// Without cp.async, mbarrier, bfloat16 and FP8 instructions: CUDA's headers emulate them.
 #[test]
-fn kernels_for_sm_75_compute_the_same() {
+fn toolchain_kernels_for_sm_75_compute_the_same() {
     check_otherwise(75, false);
 }
 
 /// FP8 conversions are emulated with integer instructions.
 #[test]
-fn kernels_for_sm_80_compute_the_same() {
+fn toolchain_kernels_for_sm_80_compute_the_same() {
     check_otherwise(80, false);
 }
 
@@ -207,7 +201,7 @@ fn every_source_with_launches_is_tested() {
 
 /// Parameters by value, which `//@launch:` lines cannot write: sixteen scales, an offset, three bytes and a double.
 #[test]
-fn structs_are_passed_by_value() {
+fn toolchain_structs_are_passed_by_value() {
     let mut params: Vec<u8> = (0..16).flat_map(|i| (0.5f32 * i as f32 - 3.0).to_le_bytes()).collect();
     params.extend(7.25f32.to_le_bytes());
     params.resize(80, 0);
@@ -243,7 +237,7 @@ fn structs_are_passed_by_value() {
 }
 
 #[test]
-fn a_failed_assertion_and_a_trap_stop_the_launch() {
+fn toolchain_a_failed_assertion_and_a_trap_stop_the_launch() {
     for toolchain in toolchains() {
         let source = CorpusSource::read("assertions");
         let ptx = source.compile(toolchain, 89, false);

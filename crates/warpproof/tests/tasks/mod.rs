@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
+use warpproof_evidence::ledger::Ledger;
+use warpproof_evidence::record::Body;
 
 use crate::bench::Bench;
 
@@ -73,4 +75,10 @@ pub(crate) fn table(study: &Value) -> Value {
         winner.remove("run");
     }
     study
+}
+
+/// The number of steps that a ledger has so far.
+pub(crate) fn steps_in(path: &Path) -> usize {
+    let Ok(ledger) = Ledger::open(path) else { return 0 };
+    ledger.records().unwrap().filter(|record| matches!(record.as_ref().unwrap().body, Body::Step(_))).count()
 }

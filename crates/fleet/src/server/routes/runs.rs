@@ -8,7 +8,6 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
-use tokio::time::{Instant, timeout};
 use utoipa::IntoParams;
 use warpproof_evidence::hash::Hash;
 use warpproof_task::{MAX_BYTES, Task};
@@ -169,20 +168,21 @@ pub(super) async fn show(
     if wait.wait > MAX_WAIT {
         return Err(Refused::wrong(format!("expected a wait of at most {MAX_WAIT} seconds")));
     }
-    let end = Instant::now() + Duration::from_secs(wait.wait);
+    let clock = &shared.clock;
+    let end = clock.now() + Duration::from_secs(wait.wait);
     loop {
         // Registered before the check, so that no end is missed in between.
         let ended = shared.ended.notified();
         let open = patiently(|| jobs::open(&shared.pool, &run)).await?;
         let open = open.ok_or_else(|| Refused::absent("run"))?;
-        if !open || Instant::now() >= end || *shared.stopping.borrow() {
+        if !open || clock.now() >= end || *shared.stopping.borrow() {
             return patiently(|| jobs::run(&shared.pool, &run)).await.map(Json);
         }
-        let left = end.saturating_duration_since(Instant::now());
-        let again = Instant::now() + BETWEEN.min(left);
-        let _looked = timeout(LOOK.min(left), ended).await;
+        let left = end.saturating_duration_since(clock.now());
+        let again = clock.now() + BETWEEN.min(left);
+        let _looked = clock.timeout(LOOK.min(left), ended).await;
         // Several results in a short time cause only one poll.
-        tokio::time::sleep_until(again).await;
+        clock.sleep_until(again).await;
     }
 }
 
