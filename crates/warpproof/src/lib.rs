@@ -17,7 +17,7 @@ use clap::Parser;
 
 use terminal::Terminal;
 
-/// Find races, uninitialized reads and other bugs in CUDA kernels, without a GPU
+/// Find bugs in CUDA kernels without a GPU; evaluate candidates up to a verdict
 #[derive(Debug, Parser)]
 #[command(
     name = "warpproof",
