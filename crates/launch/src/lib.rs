@@ -1,10 +1,6 @@
 //! The GPU interface of the library. The software GPU and CUDA devices implement it.
 #![forbid(unsafe_code)]
 
-mod reading;
-
-pub use reading::Reading;
-
 use std::error::Error;
 
 use warpproof_sim::check::{BufferRole, Finding, Role, Settings, schedules_needed};

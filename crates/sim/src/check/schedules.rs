@@ -13,8 +13,9 @@ use super::site::Sites;
 use super::{Checked, Class, Finding, Label, Schedules, Severity, Writers};
 use crate::machine::at;
 use crate::memory::Heap;
-use crate::schedule::{Blocks, CopyTiming, Order, Schedule, SplitMix};
+use crate::schedule::{Blocks, CopyTiming, Order, Schedule};
 use crate::{Device, Launch};
+use warpproof_num::random::SplitMix;
 
 /// From the third round on: a block is overtaken after fewer than this many executions of the step.
 const LATER: u32 = 8;

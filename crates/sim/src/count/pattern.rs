@@ -325,8 +325,8 @@ pub(crate) fn constants(addresses: &Row<u64>, lanes: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::SplitMix;
     use std::collections::BTreeSet;
+    use warpproof_num::random::SplitMix;
 
     fn row(f: impl Fn(u64) -> u64) -> Row<u64> {
         let mut row = Row([0; LANES]);

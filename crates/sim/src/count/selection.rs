@@ -12,9 +12,9 @@
 //! Each block of the sample represents a whole number of blocks. So scaled counters are the exact counters of a grid that
 //! repeats the sampled blocks, and sums over instructions, branches and lines still agree.
 
-use crate::schedule::SplitMix;
 use std::collections::BTreeSet;
 use std::ops::Range;
+use warpproof_num::random::SplitMix;
 
 /// The minimum size of a sample: the first block, the last block, and two of the others.
 pub(crate) const LEAST: u64 = 4;

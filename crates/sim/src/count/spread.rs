@@ -112,7 +112,7 @@ fn student(freedom: f64) -> f64 {
 mod tests {
     use super::super::selection::{Chosen, Selection};
     use super::*;
-    use crate::schedule::SplitMix;
+    use warpproof_num::random::SplitMix;
 
     fn of(values: &[u64], size: u64) -> BTreeMap<String, u64> {
         let mut spread = Spread::new(1);

@@ -2,8 +2,8 @@
 
 use super::super::facts::{BitMove, Cold, Facts, NO_ROW, Rule};
 use crate::machine::{LANES, Registers, Row, Width, at, lanes_of};
-use crate::num::bits::{self, Beyond, Permute};
 use std::collections::BTreeMap;
+use warpproof_num::bits::{self, Beyond, Permute};
 
 /// The origin of a poisoned value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,6 +21,7 @@ pub enum Small {
 
 impl Small {
     /// The fields of a code.
+    #[inline]
     pub const fn format(self) -> Format {
         match self {
             Self::E3m2 => E3M2,
@@ -30,6 +31,7 @@ impl Small {
     }
 
     /// The largest value.
+    #[inline]
     pub const fn largest(self) -> f32 {
         match self {
             Self::E3m2 => 28.0,

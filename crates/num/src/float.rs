@@ -40,7 +40,7 @@ pub fn is_nan_f64(a: u64) -> bool {
 /// The bits of a result of host arithmetic, with the canonical NaN. The test for NaN is on the bits: with a test on the
 /// number, LLVM replaces "NaN, or else the root" by the root, whose NaN differs on x86.
 #[inline(always)]
-pub(crate) fn canonical_f32(r: f32) -> u32 {
+pub fn canonical_f32(r: f32) -> u32 {
     let bits = r.to_bits();
     if is_nan_f32(bits) { NAN_F32 } else { bits }
 }

@@ -1,5 +1,7 @@
-//! The arithmetic of the machine. Every function here maps bit patterns to bit patterns, independent of warps, registers and
-//! instructions.
+//! The arithmetic of a GPU, bit for bit as its manual defines it: integers, floating-point numbers down to four bits, the
+//! tensor core, approximations, texels. [`random`] and [`printf`] are the generator and the formatter that go with it.
+//!
+//! Except for these two, every function maps bit patterns to bit patterns, independent of warps, registers and instructions.
 //!
 //! Conventions
 //! - A value is passed as the bits of a register: `u32` for `.f32`, `u64` for `.f64`, `u16` for `.f16` and `.bf16`, `u8` for
@@ -43,6 +45,8 @@ pub mod fp8;
 pub mod half;
 pub mod int;
 pub mod mma;
+pub mod printf;
+pub mod random;
 pub mod round;
 pub mod small;
 pub mod texture;

@@ -218,6 +218,7 @@ to_integer! {
 // ---- integer to float ----
 
 /// An integer given by its sign and magnitude, rounded to a format.
+#[inline]
 fn from_magnitude(format: Format, negative: bool, magnitude: u64, rounding: Rounding) -> u64 {
     // The integer zero is +0 in every rounding.
     if magnitude == 0 { 0 } else { pack(format, negative, 0, u128::from(magnitude), rounding) }

@@ -12,15 +12,15 @@
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 #[expect(dead_code, reason = "scales are tested through the instructions")]
-#[path = "isa/vectors.rs"]
+#[path = "golden/vectors.rs"]
 mod vectors;
 
 use std::path::Path;
 use vectors::{Case, captures, cases_of, committed, full};
-use warpproof_sim::num::Rounding;
-use warpproof_sim::num::fp8::Fp8;
-use warpproof_sim::num::mma::rule::{Rule, dot};
-use warpproof_sim::num::mma::{self, Accumulator, BitOp, Element, IntElement, TensorCore};
+use warpproof_num::Rounding;
+use warpproof_num::fp8::Fp8;
+use warpproof_num::mma::rule::{Rule, dot};
+use warpproof_num::mma::{self, Accumulator, BitOp, Element, IntElement, TensorCore};
 
 fn element(name: &str) -> Element {
     match name {
@@ -151,7 +151,7 @@ fn element_of_file(name: &str) -> Element {
 }
 
 fn c_code(accumulator: Accumulator, c: u32) -> u32 {
-    use warpproof_sim::num::convert::cvt_f16_f32;
+    use warpproof_num::convert::cvt_f16_f32;
     match accumulator {
         Accumulator::F32 => c,
         Accumulator::F16 => u32::from(cvt_f16_f32(c, Rounding::Rn, false)),
@@ -161,7 +161,7 @@ fn c_code(accumulator: Accumulator, c: u32) -> u32 {
 fn as_f32(accumulator: Accumulator, d: u32) -> u32 {
     match accumulator {
         Accumulator::F32 => d,
-        Accumulator::F16 => warpproof_sim::num::convert::cvt_f32_f16(d as u16),
+        Accumulator::F16 => warpproof_num::convert::cvt_f32_f16(d as u16),
     }
 }
 

@@ -9,8 +9,8 @@
 )]
 
 use proptest::prelude::*;
-use warpproof_sim::num::bits::{self, Beyond, Permute};
-use warpproof_sim::num::int;
+use warpproof_num::bits::{self, Beyond, Permute};
+use warpproof_num::int;
 
 /// Positions and lengths: mostly near the register's width, sometimes arbitrary.
 fn amount() -> impl Strategy<Value = u32> {

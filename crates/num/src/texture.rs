@@ -29,6 +29,7 @@ pub enum Channel {
 
 impl Channel {
     /// Bytes of a channel.
+    #[inline]
     pub fn bytes(self) -> u32 {
         match self {
             Channel::U8 | Channel::S8 => 1,
@@ -38,11 +39,13 @@ impl Channel {
     }
 
     /// Whether it holds floating-point numbers.
+    #[inline]
     pub fn is_float(self) -> bool {
         matches!(self, Channel::F16 | Channel::F32)
     }
 
     /// Whether it holds signed integers.
+    #[inline]
     pub fn is_signed(self) -> bool {
         matches!(self, Channel::S8 | Channel::S16 | Channel::S32)
     }
@@ -70,16 +73,19 @@ pub enum Reading {
 
 impl Texel {
     /// Bytes of a texel.
+    #[inline]
     pub fn bytes(self) -> u32 {
         self.channel.bytes() * self.channels
     }
 
     /// Whether a reading of it yields f32.
+    #[inline]
     pub fn reads_float(self, reading: Reading) -> bool {
         self.channel.is_float() || (reading != Reading::Element && self.channel.bytes() < 4)
     }
 
     /// The bits of one channel in the words of a texel.
+    #[inline]
     fn bits(self, words: &[u32; 4], index: u32) -> u32 {
         let bytes = self.channel.bytes();
         let first = index * bytes;
@@ -89,6 +95,7 @@ impl Texel {
 
     /// The four channels of a texel, given as little-endian words: f32 bits if [`reads_float`](Self::reads_float), 32-bit integers
     /// otherwise.
+    #[inline]
     pub fn decode(self, words: &[u32; 4], reading: Reading) -> [u32; 4] {
         let float = self.reads_float(reading);
         std::array::from_fn(|i| {
@@ -125,6 +132,7 @@ impl Texel {
 
     /// The words of a texel from four channels of 32 bits: f32 for a floating-point format, integers otherwise, which are clamped
     /// to the range of the channel.
+    #[inline]
     pub fn encode(self, values: [u32; 4]) -> [u32; 4] {
         let mut words = [0u32; 4];
         for (index, value) in (0..self.channels).zip(values) {
@@ -146,6 +154,7 @@ impl Texel {
 }
 
 /// Decodes one channel from sRGB, with operations that are the same on every host.
+#[inline]
 fn linear_of_srgb(value: f32) -> f32 {
     let value = f64::from(value);
     if value <= 0.04045 {
@@ -174,6 +183,7 @@ pub enum AddressMode {
 }
 
 /// The texel of an index in a row of `size` texels; `None` for the border.
+#[inline]
 pub fn texel_index(mode: AddressMode, index: i64, size: u32) -> Option<u32> {
     let size = i64::from(size.max(1));
     let inside = match mode {
@@ -190,17 +200,20 @@ pub fn texel_index(mode: AddressMode, index: i64, size: u32) -> Option<u32> {
 }
 
 /// A coordinate in texels, bounded so that it can be counted; `scale` is the size for normalized coordinates.
+#[inline]
 pub fn in_texels(coordinate: f32, scale: f64) -> f64 {
     let place = f64::from(coordinate) * scale;
     if place.is_nan() { 0.0 } else { place.clamp(-1e12, 1e12) }
 }
 
 /// The texel that contains a coordinate.
+#[inline]
 pub fn nearest(place: f64) -> i64 {
     place.floor() as i64
 }
 
 /// The first of the two texels around a coordinate, and the weight of the second in 1/256.
+#[inline]
 pub fn around(place: f64) -> (i64, u32) {
     let place = place - 0.5;
     let first = place.floor();
@@ -208,11 +221,13 @@ pub fn around(place: f64) -> (i64, u32) {
 }
 
 /// A fraction from 0 to 1 in 9-bit fixed point, with 8 bits after the point.
+#[inline]
 pub fn fixed(fraction: f64) -> u32 {
     (fraction * 256.0 + 0.5).floor() as u32
 }
 
 /// The face of a cubemap in a direction, and the coordinates in it, from 0 to 1.
+#[inline]
 pub fn cube_face([x, y, z]: [f32; 3]) -> (u32, [f32; 2]) {
     let (ax, ay, az) = (x.abs(), y.abs(), z.abs());
     let (face, major, s, t) = if ax >= ay && ax >= az {
@@ -228,6 +243,7 @@ pub fn cube_face([x, y, z]: [f32; 3]) -> (u32, [f32; 2]) {
 }
 
 /// `log2` of a positive number, with operations that are the same on every host; the lowest f32 exponent for anything else.
+#[inline]
 pub fn log2(value: f64) -> f64 {
     if value.is_nan() || value <= 0.0 {
         return -149.0;

@@ -7,8 +7,8 @@
 //! exponents of its factors, and a subnormal has the exponent of the smallest normal. This module computes one output at a
 //! time and is deliberately simple.
 
-pub(super) use crate::num::round::Rounding;
-use crate::num::round::{F16, F32, Format, pack};
+pub(super) use crate::round::Rounding;
+use crate::round::{F16, F32, Format, pack};
 
 /// The type of an operand's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +139,7 @@ enum Specials {
     None,
 }
 
+#[inline]
 fn decode(format: Format, specials: Specials, code: u32) -> Operand {
     let magnitude = u64::from(code) & (format.sign() - 1);
     let negative = u64::from(code) & format.sign() != 0;
@@ -158,8 +159,9 @@ fn decode(format: Format, specials: Specials, code: u32) -> Operand {
     }
 }
 
+#[inline]
 pub(super) fn decode_element(element: Element, code: u32) -> Operand {
-    use crate::num::round::{BF16, E2M1, E2M3, E3M2, E4M3, E5M2};
+    use crate::round::{BF16, E2M1, E2M3, E3M2, E4M3, E5M2};
     match element {
         Element::F16 => decode(F16, Specials::Ieee, code),
         Element::Bf16 => decode(BF16, Specials::Ieee, code),
@@ -173,6 +175,7 @@ pub(super) fn decode_element(element: Element, code: u32) -> Operand {
 }
 
 /// The value of an accumulator.
+#[inline]
 pub(super) fn decode_accumulator(accumulator: Accumulator, code: u32) -> Operand {
     decode(accumulator.format(), Specials::Ieee, code)
 }
@@ -262,6 +265,7 @@ fn add_block(
 }
 
 /// `sum` · 2^`quantum` in the accumulator's type.
+#[inline]
 pub(super) fn round(rule: &Rule, accumulator: Accumulator, sum: i128, quantum: i32) -> u32 {
     let format = accumulator.format();
     let (sign, infinity) = (format.sign() as u32, format.infinity() as u32);

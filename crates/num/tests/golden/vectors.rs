@@ -4,10 +4,10 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a panic fails the test")]
 
 use std::path::{Path, PathBuf};
-use warpproof_sim::num::mma::Accumulator;
+use warpproof_num::mma::Accumulator;
 
 pub(crate) fn committed() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
 
 pub(crate) fn full() -> Option<PathBuf> {

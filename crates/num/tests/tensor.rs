@@ -6,14 +6,14 @@
 )]
 
 #[expect(dead_code, reason = "captures are tested elsewhere")]
-#[path = "isa/vectors.rs"]
+#[path = "golden/vectors.rs"]
 mod vectors;
 
 use std::path::Path;
 use vectors::{Case, cases_of, committed, full};
-use warpproof_sim::num::mma::scaled::Scale;
-use warpproof_sim::num::mma::tensor::{COLUMNS, Kind, Piece, ROWS, multiply};
-use warpproof_sim::num::mma::{Accumulator, Element, IntElement};
+use warpproof_num::mma::scaled::Scale;
+use warpproof_num::mma::tensor::{COLUMNS, Kind, Piece, ROWS, multiply};
+use warpproof_num::mma::{Accumulator, Element, IntElement};
 
 fn element(name: &str) -> Element {
     match name {

@@ -9,9 +9,9 @@
 
 use rustc_apfloat::ieee::{BFloat, Double, Float8E4M3FN, Float8E5M2, Half, Single};
 use rustc_apfloat::{Float, FloatConvert, Round};
-use warpproof_sim::num::compare::{Cmp, Extremum, cmp_f32, minmax_f32};
-use warpproof_sim::num::fp8::{Fp8, cvt_f16_fp8, cvt_f32_fp8, cvt_fp8_f16, cvt_fp8_f32, cvt_tf32_f32};
-use warpproof_sim::num::{IntRounding, Rounding, convert, half};
+use warpproof_num::compare::{Cmp, Extremum, cmp_f32, minmax_f32};
+use warpproof_num::fp8::{Fp8, cvt_f16_fp8, cvt_f32_fp8, cvt_fp8_f16, cvt_fp8_f32, cvt_tf32_f32};
+use warpproof_num::{IntRounding, Rounding, convert, half};
 
 const ROUNDINGS: [(Rounding, Round); 4] = [
     (Rounding::Rn, Round::NearestTiesToEven),

@@ -28,6 +28,7 @@ struct Factor {
 }
 
 /// The value of a scale; `None` for NaN.
+#[inline]
 fn decode_scale(scale: Scale, code: u8) -> Option<Factor> {
     match scale {
         Scale::Ue8m0 => (code != 0xff).then(|| Factor {

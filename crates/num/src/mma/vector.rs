@@ -1,10 +1,10 @@
 //! Computes the rule for a column of outputs at a time, in host floating point.
 
 use super::rule::{Accumulator, Element, Rule, TensorCore, dot};
-use crate::num::convert::{cvt_f32_bf16, cvt_f32_f16};
-use crate::num::fp8::{Fp8, cvt_f32_fp8};
-use crate::num::round::{F16, Rounding, narrow_f32, narrow_f64};
-use crate::num::small::{Small, cvt_f32_small};
+use crate::convert::{cvt_f32_bf16, cvt_f32_f16};
+use crate::fp8::{Fp8, cvt_f32_fp8};
+use crate::round::{F16, Rounding, narrow_f32, narrow_f64};
+use crate::small::{Small, cvt_f32_small};
 
 /// The exponent of an operand that is zero: low enough that its product never reaches a real exponent.
 const ZERO: i32 = -1000;

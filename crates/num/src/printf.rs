@@ -1,7 +1,7 @@
 //! C's `printf`, as CUDA's device runtime formats it.
 
 /// A request of the formatter.
-pub(crate) enum Want {
+pub enum Want {
     /// The next argument, of this number of bytes (4 or 8).
     Bytes(u8),
     /// The string at an address, at most this number of bytes of it.
@@ -9,7 +9,7 @@ pub(crate) enum Want {
 }
 
 /// The reply to a request.
-pub(crate) enum Got {
+pub enum Got {
     /// An argument's bits.
     Bits(u64),
     /// A string's bytes.
@@ -18,7 +18,7 @@ pub(crate) enum Got {
 
 /// The result of formatting.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Printed {
+pub struct Printed {
     /// The text.
     pub text: Vec<u8>,
     /// Arguments used: the return value of `vprintf` on the device.
@@ -43,7 +43,7 @@ struct Spec {
 
 /// Formats `format`, requesting arguments as needed. A conversion that C does not have is printed unchanged. Ends early
 /// once the output exceeds `room` bytes.
-pub(crate) fn format(format: &[u8], room: usize, ask: &mut dyn FnMut(Want) -> Got) -> Printed {
+pub fn format(format: &[u8], room: usize, ask: &mut dyn FnMut(Want) -> Got) -> Printed {
     let mut out = Printed::default();
     let mut rest = format;
     while let (Some((&byte, tail)), true) = (rest.split_first(), out.text.len() <= room) {

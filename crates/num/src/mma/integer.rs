@@ -1,7 +1,7 @@
 //! Integer, single-bit and f64 matrices.
 
-use crate::num::float::fma_f64;
-use crate::num::round::Rounding;
+use crate::float::fma_f64;
+use crate::round::Rounding;
 
 /// The type of an integer operand's elements. A 4-bit element is the low half of its code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,9 +7,9 @@
     reason = "codes of numbers change width on purpose"
 )]
 
-use warpproof_sim::num::approx::{self, NAN_F64_HIGH};
-use warpproof_sim::num::convert::{cvt_f32_bf16, cvt_f32_f16};
-use warpproof_sim::num::float::{NAN_F32, NAN_F64, flush_f32};
+use warpproof_num::approx::{self, NAN_F64_HIGH};
+use warpproof_num::convert::{cvt_f32_bf16, cvt_f32_f16};
+use warpproof_num::float::{NAN_F32, NAN_F64, flush_f32};
 
 const INF: u32 = 0x7f80_0000;
 const NEG: u32 = 0x8000_0000;

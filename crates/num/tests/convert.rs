@@ -10,8 +10,8 @@
 
 use rustc_apfloat::ieee::{BFloat, Double, Half, Single};
 use rustc_apfloat::{Float, Round};
-use warpproof_sim::num::convert as c;
-use warpproof_sim::num::{IntRounding, Rounding};
+use warpproof_num::convert as c;
+use warpproof_num::{IntRounding, Rounding};
 
 const ROUNDINGS: [(Rounding, Round); 4] = [
     (Rounding::Rn, Round::NearestTiesToEven),

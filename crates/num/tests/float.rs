@@ -9,9 +9,9 @@
 
 use rustc_apfloat::ieee::{Double, Quad, Single};
 use rustc_apfloat::{Float, FloatConvert, Round};
-use warpproof_sim::num::Rounding;
-use warpproof_sim::num::compare::{self, Cmp, Extremum, Property};
-use warpproof_sim::num::float::{self, NAN_F32, NAN_F64};
+use warpproof_num::Rounding;
+use warpproof_num::compare::{self, Cmp, Extremum, Property};
+use warpproof_num::float::{self, NAN_F32, NAN_F64};
 
 const ROUNDINGS: [(Rounding, Round); 4] = [
     (Rounding::Rn, Round::NearestTiesToEven),
