@@ -20,8 +20,8 @@ use std::{
     time::Instant,
 };
 
+use warpproof_check::Severity;
 use warpproof_sim::StopKind;
-use warpproof_sim::check::Severity;
 use warpproof_toolchain::{CompileOptions, Options, Source, Toolchain};
 
 use crate::root;

@@ -4,6 +4,7 @@
 
 use std::env;
 
+use warpproof_count::{CountSettings, Counters, SampleSize};
 use warpproof_explain::{Explanation, Request, Scheduled, explain};
 use warpproof_kernels::attention::Attention;
 use warpproof_kernels::inputs::{Distribution, generate};
@@ -11,7 +12,6 @@ use warpproof_kernels::plan::{Plan, Request as Wanted};
 use warpproof_kernels::problem::{Mask, Shape};
 use warpproof_launch::Counting;
 use warpproof_model::Device;
-use warpproof_sim::count::{CountSettings, Counters, SampleSize};
 use warpproof_toolchain::{Options, Toolchain};
 
 #[test]

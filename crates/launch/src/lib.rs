@@ -3,8 +3,8 @@
 
 use std::error::Error;
 
-use warpproof_sim::check::{BufferRole, Finding, Role, Settings, schedules_needed};
-use warpproof_sim::count::{CountSettings, Counters};
+use warpproof_check::{BufferRole, CheckLaunch, Finding, Role, Settings, schedules_needed};
+use warpproof_count::{CountLaunch, CountSettings, Counters};
 use warpproof_sim::{Buffer, Device, Module, Outcome};
 
 /// The use of a buffer in a launch; checks enforce it.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::map::MapSpec;
-use warpproof_sim::check::Role;
+use warpproof_check::Role;
 use warpproof_task::dtype::{Dtype, integer};
 
 /// An argument as the user described it.
