@@ -9,7 +9,7 @@ use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
-use warpproof_sim::check::{BufferRole, Role, Settings};
+use warpproof_check::{CheckLaunch, BufferRole, Role, Settings};
 use warpproof_sim::isa::{self, Shape, Slot, Spec};
 use warpproof_sim::machine::{Type, Width};
 use warpproof_sim::schedule::{Blocks, CopyTiming, Order, Schedule};

@@ -25,7 +25,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use warpproof_sim::check::Class;
+use warpproof_check::Class;
 
 use crate::part::Part;
 use crate::program;

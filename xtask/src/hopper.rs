@@ -14,8 +14,8 @@ mod survivor;
 
 use std::{fs, path::Path, sync::OnceLock, time::Instant};
 
+use warpproof_check::Severity;
 use warpproof_sim::StopKind;
-use warpproof_sim::check::Severity;
 use warpproof_toolchain::{CompileOptions, Options, Source, Toolchain};
 
 use crate::part::Part;

@@ -9,6 +9,7 @@ mod serving;
 use std::fmt::Write as _;
 use std::fs;
 
+use warpproof_count::{MemoryOp, Totals};
 use warpproof_evidence::ledger::Ledger;
 use warpproof_kernels::attention::Attention;
 use warpproof_kernels::inputs::{Distribution, generate};
@@ -19,7 +20,6 @@ use warpproof_ladder as ladder;
 use warpproof_launch::Counting;
 use warpproof_model::{Device as Model, grouped};
 use warpproof_report::{self, Evidence};
-use warpproof_sim::count::{MemoryOp, Totals};
 use warpproof_sim::isa::Unit;
 use warpproof_sim::memory::Space;
 use warpproof_toolchain::{Options, Toolchain};

@@ -118,7 +118,7 @@ mod tests {
         let book = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../book/src/checks");
         for class in HostClass::ALL {
             assert!(book.join(format!("{}.md", class.name())).is_file(), "{}", class.name());
-            assert!(warpproof_sim::check::Class::ALL.iter().all(|other| other.name() != class.name()));
+            assert!(warpproof_check::Class::ALL.iter().all(|other| other.name() != class.name()));
         }
     }
 }

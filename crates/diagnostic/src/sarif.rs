@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
-use warpproof_sim::check::{Class, Finding};
+use warpproof_check::{Class, Finding};
 
 use crate::host::HostClass;
 use crate::{Place, Report, Severity};

@@ -9,11 +9,12 @@
 use std::ffi::{CString, c_void};
 use std::process::ExitCode;
 use std::time::Instant;
+use warpproof_check::CheckLaunch;
 
+use warpproof_check::Settings as CheckSettings;
 use warpproof_driver::abi::Handle;
 use warpproof_driver::api::{self, In, Out};
 use warpproof_driver::settings::Settings;
-use warpproof_sim::check::Settings as CheckSettings;
 use warpproof_sim::{Buffer, Device, Launch};
 
 /// An empty kernel, a kernel that adds to each of 256 numbers, and one that computes for a while.

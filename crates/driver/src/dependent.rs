@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
+use warpproof_check::{Overlap, TouchKind, Touched};
 use warpproof_diagnostic::host::HostClass;
-use warpproof_sim::check::{Overlap, TouchKind, Touched};
 use warpproof_sim::program::Program;
 use warpproof_sim::{Earlier, GridDependency};
 

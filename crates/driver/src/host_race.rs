@@ -11,8 +11,8 @@
 
 use std::ops::Range;
 
+use warpproof_check::Touched;
 use warpproof_diagnostic::host::HostClass;
-use warpproof_sim::check::Touched;
 
 use crate::driver::Driver;
 use crate::guard::{self, Forbidden, HostAccess, Pages};

@@ -5,7 +5,7 @@
 //! to the checks.
 #![expect(unsafe_code, reason = "the program's memory is lent and copied here, under the API's contract")]
 
-use warpproof_sim::check::{BufferRole, Role};
+use warpproof_check::{BufferRole, Role};
 use warpproof_sim::memory::{Heap, HeapError};
 
 use crate::abi::{Answer, Error};

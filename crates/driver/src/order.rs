@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
+use warpproof_check::{Overlap, Touched};
 use warpproof_diagnostic::host::HostClass;
 use warpproof_sim::GridDependency;
-use warpproof_sim::check::{Overlap, Touched};
 use warpproof_sim::program::Program;
 
 use crate::dependent::{self, Dependence, Dependents, Knowledge, Primaries, Programmatic};
@@ -508,7 +508,7 @@ impl Driver {
     }
 
     pub(crate) fn compares_copies(&self) -> bool {
-        self.settings.checks.contains(&warpproof_sim::check::Check::Race) && !self.settings.model_clock
+        self.settings.checks.contains(&warpproof_check::Check::Race) && !self.settings.model_clock
     }
 
     /// Starts an operation of a stream.

@@ -14,9 +14,9 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use warpproof_check::{Finding, Severity};
 use warpproof_diagnostic::host::HostClass;
 use warpproof_diagnostic::{self as diagnostic, sarif};
-use warpproof_sim::check::{Finding, Severity};
 use warpproof_sim::stop::Place;
 use warpproof_sim::{Stop, StopKind};
 
@@ -392,7 +392,7 @@ fn open(path: &Path, append: bool) -> std::io::Result<File> {
 /// Converts a stop that is not a finding, such as a limit.
 fn plain(stop: &Stop) -> Finding {
     let mut finding = Finding {
-        class: warpproof_sim::check::Class::Trap,
+        class: warpproof_check::Class::Trap,
         severity: Severity::Error,
         sentence: stop.sentence.clone(),
         places: Vec::new(),
@@ -401,7 +401,7 @@ fn plain(stop: &Stop) -> Finding {
         count: 1,
     };
     if let Some(place) = &stop.place {
-        finding.places.push(warpproof_sim::check::Label {
+        finding.places.push(warpproof_check::Label {
             text: "here".to_owned(),
             place: place.clone(),
             thread: None,
@@ -526,7 +526,7 @@ mod tests {
         driver.begin_report(settings(folder.path(), "race"));
         driver.report.launched("k", "", &call, &[], Some(&stop), &Origin::default());
         assert_eq!(count(), 2);
-        assert_eq!(driver.settings.checks, [warpproof_sim::check::Check::Race]);
+        assert_eq!(driver.settings.checks, [warpproof_check::Check::Race]);
     }
 
     #[test]
@@ -535,7 +535,7 @@ mod tests {
         let log = with_run("", other);
         let log = with_run(&log.to_string(), sarif_run(&[]));
         let finding = Finding {
-            class: warpproof_sim::check::Class::SharedRace,
+            class: warpproof_check::Class::SharedRace,
             severity: Severity::Error,
             sentence: "two threads".to_owned(),
             places: Vec::new(),

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use warpproof_check::Check;
 use warpproof_model::Device;
 use warpproof_sim::Limits;
-use warpproof_sim::check::Check;
 
 /// Output format of findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

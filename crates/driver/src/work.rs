@@ -4,10 +4,12 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use warpproof_check::{
+    CheckLaunch, Dependent, Finding, Overlap, Settings as CheckSettings, Severity, Touched,
+};
+use warpproof_count::{CountLaunch, CountSettings};
 use warpproof_model::bound::bounds;
 use warpproof_model::{Device, Usage, work};
-use warpproof_sim::check::{Dependent, Finding, Overlap, Settings as CheckSettings, Severity, Touched};
-use warpproof_sim::count::CountSettings;
 use warpproof_sim::{Blame, Earlier, GridDependency, Launch, SharedDevice, Stop, StopKind};
 
 use crate::abi::{Answer, Error};
@@ -277,7 +279,7 @@ impl Job {
     fn execute(&self) -> Done {
         if self.model_clock {
             // Counting and checking use two different observers; a launch that is timed is not checked.
-            let counted = self.gpu.count(&self.launch, &CountSettings::default());
+            let counted = (&self.gpu).count(&self.launch, &CountSettings::default());
             let work = work::of(self.model, &counted.counters, self.usage, None, &mut Vec::new());
             let time = bounds(self.model, &work).map_or(0.0, |bounds| bounds.warm_us());
             #[expect(
@@ -301,7 +303,7 @@ impl Job {
         let (findings, outcome, touched, overlap) = match &self.checks {
             None => (Vec::new(), self.gpu.run(&self.launch), None, None),
             Some(checks) => {
-                let checked = self.gpu.check_schedules(&self.launch, checks, self.schedules, 0).checked;
+                let checked = (&self.gpu).check_schedules(&self.launch, checks, self.schedules, 0).checked;
                 (checked.findings, checked.outcome, checked.touched, checked.overlap)
             }
         };

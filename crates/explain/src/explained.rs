@@ -8,11 +8,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use warpproof_count::{Counters, Sampling, multiply_adds};
 use warpproof_model::bound::{self, BoundError, Floor};
 use warpproof_model::sass::parse;
 use warpproof_model::schedule::{Cost, Launch, REASONS, Schedule, Stalls};
 use warpproof_model::{Device, Usage, grouped, work};
-use warpproof_sim::count::{Counters, Sampling, multiply_adds};
 use warpproof_sim::memory::Space;
 use warpproof_toolchain::{AssembleError, Assembled, Resources, Toolchain};
 

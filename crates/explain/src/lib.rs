@@ -25,10 +25,10 @@ pub use machine::Timeline;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use warpproof_count::Sampling;
 use warpproof_model::Resource;
 use warpproof_model::bound::{Bounds, Share, Work};
 use warpproof_model::schedule::Reason;
-use warpproof_sim::count::Sampling;
 
 /// The version of the explanation's fields.
 pub const SCHEMA: &str = "warpproof.explain/1";

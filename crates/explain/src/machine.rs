@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use super::explained::Whole;
+use warpproof_count::{Counters, Instruction, MemoryOp, Sampling};
 use warpproof_model::bound::Waves;
 use warpproof_model::sass::mapping::{self, Mapped};
 use warpproof_model::sass::{self, Flow, Function, Uncertain};
@@ -16,7 +17,6 @@ use warpproof_model::schedule::{
     Access, Code, Kind, Launch, Limits, Ratios, ScheduleError, launch, pipes, timing,
 };
 use warpproof_model::{Device, Pipe, work};
-use warpproof_sim::count::{Counters, Instruction, MemoryOp, Sampling};
 use warpproof_sim::isa::Op;
 use warpproof_sim::memory::Space;
 

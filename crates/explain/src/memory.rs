@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use warpproof_sim::count::{Counters, Instruction, MemoryOp, Sample, Traffic};
+use warpproof_count::{Counters, Instruction, MemoryOp, Sample, Traffic};
 use warpproof_sim::memory::Space;
 
 use super::{Atomics, Conflict, Pattern, Place, Uncoalesced};
@@ -258,12 +258,12 @@ mod tests {
             opcode: opcode.to_owned(),
             pipe: warpproof_sim::isa::Unit::Lsu,
             tensor: None,
-            flow: warpproof_sim::count::Flow::Next,
-            issued: warpproof_sim::count::Issued::default(),
-            branches: warpproof_sim::count::Branches::default(),
+            flow: warpproof_count::Flow::Next,
+            issued: warpproof_count::Issued::default(),
+            branches: warpproof_count::Branches::default(),
             memory: BTreeMap::from([((Space::Global, op), traffic)]),
-            barriers: warpproof_sim::count::Barriers::default(),
-            mbarriers: warpproof_sim::count::Mbarriers::default(),
+            barriers: warpproof_count::Barriers::default(),
+            mbarriers: warpproof_count::Mbarriers::default(),
             worst: Vec::new(),
         }
     }

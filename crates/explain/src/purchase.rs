@@ -5,10 +5,10 @@
     reason = "cycles become microseconds; they are far below 2^53"
 )]
 
+use warpproof_count::Counters;
 use warpproof_model::bound::{Bounds, Work, bounds};
 use warpproof_model::schedule::Launch;
 use warpproof_model::{Device, Usage, grouped, work};
-use warpproof_sim::count::Counters;
 use warpproof_sim::memory::Space;
 
 use super::machine::{Cache, Ideal, Machine};

@@ -11,8 +11,8 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use warpproof_count::Sampling;
 use warpproof_model::schedule::timing;
-use warpproof_sim::count::Sampling;
 
 use super::Timeline;
 

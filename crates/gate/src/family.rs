@@ -8,9 +8,9 @@ pub mod attention;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use warpproof_count::Counters;
 use warpproof_model::Device;
 use warpproof_model::bound::Floor;
-use warpproof_sim::count::Counters;
 use warpproof_speed::ClockError;
 use warpproof_task::{Candidate, Operator, Reference, Size, Task};
 use warpproof_toolchain::{CompileError, Toolchain};

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use warpproof_sim::schedule::SplitMix;
+use warpproof_num::random::SplitMix;
 
 use crate::reference::{MAX_ELEMENTS, Tensor, real};
 use warpproof_task::dtype::Dtype;

@@ -5,7 +5,8 @@ use std::fmt;
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
-use warpproof_launch::{Geometry, Gpu, Reading, Use};
+use warpproof_launch::{Geometry, Gpu, Use};
+use warpproof_speed::Reading;
 
 use crate::driver::{Allocation, Context, CudaError, Event, Function, Graph, Module, Ready, Stream};
 use crate::management::Management;

@@ -1,7 +1,7 @@
 //! Reads clocks, temperature and power of a device through NVIDIA's management library, and pins clocks
 //! during timing.
 
-use warpproof_launch::Reading;
+use warpproof_speed::Reading;
 
 use super::device::visible;
 use super::nvml::{Clock, Nvml};

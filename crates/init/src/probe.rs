@@ -5,10 +5,10 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use warpproof_num::random::SplitMix;
 use warpproof_sim::machine::{Access as Touch, AccessKind, lanes_of};
 use warpproof_sim::memory::Space;
 use warpproof_sim::observe::{Detail, Observer, SharedAccess};
-use warpproof_sim::schedule::SplitMix;
 use warpproof_sim::{Buffer, Device, Kernel, StopKind};
 
 use super::parameter::{Parameter, What};

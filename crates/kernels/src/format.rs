@@ -9,11 +9,11 @@
 )]
 
 use std::fmt;
-use warpproof_sim::num::Rounding;
-use warpproof_sim::num::convert::{
+use warpproof_num::Rounding;
+use warpproof_num::convert::{
     cvt_bf16_f32, cvt_bf16_f64, cvt_f16_f32, cvt_f16_f64, cvt_f32_bf16, cvt_f32_f16,
 };
-use warpproof_sim::num::fp8::{Fp8, cvt_f32_fp8, cvt_fp8_f32};
+use warpproof_num::fp8::{Fp8, cvt_f32_fp8, cvt_fp8_f32};
 
 /// An 8-bit format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use crate::problem::{Granularity, Layout, Rows, Shape, ShapeError};
 use crate::quantize::{Element, Quantize};
 use crate::tensor::{Quantized, Unquantizable, each_row};
 use std::fmt;
-use warpproof_sim::schedule::SplitMix;
+use warpproof_num::random::SplitMix;
 
 /// Distribution of the values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 use crate::params::narrow;
 use crate::problem::{BLOCK_ROWS, Granularity, Rows};
 use crate::tensor::{Quantized, each_row};
-use warpproof_sim::schedule::SplitMix;
+use warpproof_num::random::SplitMix;
 
 /// Supported page sizes, in keys.
 pub const PAGE_SIZES: [usize; 3] = [64, 128, 256];

@@ -26,8 +26,8 @@ use crate::source;
 use crate::tensor::Quantized;
 use warpproof_launch::{Geometry, Gpu, Use};
 use warpproof_model::Device;
-use warpproof_sim::num::Rounding;
-use warpproof_sim::num::convert::{cvt_bf16_f32, cvt_f16_f32, cvt_f32_bf16, cvt_f32_f16};
+use warpproof_num::Rounding;
+use warpproof_num::convert::{cvt_bf16_f32, cvt_f16_f32, cvt_f32_bf16, cvt_f32_f16};
 use warpproof_toolchain::{CompileError, Toolchain};
 
 /// Threads per block.

@@ -7,12 +7,12 @@ mod study;
 use std::collections::BTreeSet;
 
 use study::{Case, l4, lengths, one_multiprocessor, toolchain};
+use warpproof_count::Totals;
 use warpproof_kernels::attention::Attention;
 use warpproof_kernels::inputs::{Distribution, generate};
 use warpproof_kernels::ladder::rung;
 use warpproof_kernels::{Format, Granularity, Layout, Mask, Plan, Request, Scales, Shape, Splits};
 use warpproof_launch::Counting;
-use warpproof_sim::count::Totals;
 use warpproof_sim::memory::Space;
 
 const DIMS: [usize; 2] = [96, 256];

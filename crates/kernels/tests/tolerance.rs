@@ -15,11 +15,11 @@ use warpproof_kernels::oracle::exact::{Exact, Options, attention};
 use warpproof_kernels::problem::{Granularity, Layout, Lengths, Mask, Shape};
 use warpproof_kernels::tensor::{Quantized, each_row};
 use warpproof_kernels::tolerance::{InputPrecision, PFormat, Precision, ScorePrecision, ValueChain};
-use warpproof_sim::num::Rounding;
-use warpproof_sim::num::approx::ex2_approx_f32;
-use warpproof_sim::num::convert::{cvt_f16_f32, cvt_f32_f16};
-use warpproof_sim::num::mma::rule::{Rule, dot};
-use warpproof_sim::num::mma::{Accumulator, Element, TensorCore};
+use warpproof_num::Rounding;
+use warpproof_num::approx::ex2_approx_f32;
+use warpproof_num::convert::{cvt_f16_f32, cvt_f32_f16};
+use warpproof_num::mma::rule::{Rule, dot};
+use warpproof_num::mma::{Accumulator, Element, TensorCore};
 use warpproof_tolerance::error::Errors;
 use warpproof_tolerance::{Judgement, Tolerance};
 

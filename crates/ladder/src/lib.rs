@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
+use warpproof_count::{CountLaunch, CountSettings, Counters};
 use warpproof_kernels::Format;
 use warpproof_kernels::attention::{Attention, RunError};
 use warpproof_kernels::inputs::{Distribution, Inputs, generate};
@@ -20,7 +21,6 @@ use warpproof_kernels::problem::Shape;
 use warpproof_launch::Counting;
 use warpproof_model::bound::{Consumed, Floor};
 use warpproof_model::{Device, Resource, TensorType, grouped};
-use warpproof_sim::count::{CountSettings, Counters};
 use warpproof_sim::{Stop, StopKind};
 use warpproof_toolchain::Toolchain;
 

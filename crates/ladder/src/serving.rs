@@ -6,6 +6,7 @@
 //! where that would take minutes, the rung before stream-K stands for it.
 
 use serde::Deserialize;
+use warpproof_count::{CountLaunch, CountSettings, Counters};
 use warpproof_explain::{Explanation, Request as Explained, Scheduled, Whole, explain};
 use warpproof_kernels::attention::{Attention, RunError};
 use warpproof_kernels::inputs::{Distribution, Inputs, generate};
@@ -14,7 +15,6 @@ use warpproof_kernels::problem::{Lengths, Mask, Shape};
 use warpproof_launch::Counting;
 use warpproof_model::Device;
 use warpproof_model::bound::Consumed;
-use warpproof_sim::count::{CountSettings, Counters};
 use warpproof_task::dtype::Dtype;
 use warpproof_toolchain::Toolchain;
 

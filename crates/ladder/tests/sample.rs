@@ -1,6 +1,7 @@
 //! The model predicts causal attention from a sample of its blocks, whose work depends on their position. Needs NVIDIA's
 //! compiler.
 
+use warpproof_count::{CountSettings, Counters, SampleSize};
 use warpproof_explain::{Explanation, Request, Scheduled, explain};
 use warpproof_kernels::attention::Attention;
 use warpproof_kernels::inputs::{Distribution, generate};
@@ -8,7 +9,6 @@ use warpproof_kernels::plan::{Plan, Request as Wanted};
 use warpproof_kernels::problem::{Mask, Shape};
 use warpproof_launch::Counting;
 use warpproof_model::Device;
-use warpproof_sim::count::{CountSettings, Counters, SampleSize};
 use warpproof_toolchain::{Options, Toolchain, WITHOUT_TOOLCHAIN};
 
 #[test]

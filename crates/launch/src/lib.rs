@@ -1,14 +1,10 @@
 //! The GPU interface of the library. The software GPU and CUDA devices implement it.
 #![forbid(unsafe_code)]
 
-mod reading;
-
-pub use reading::Reading;
-
 use std::error::Error;
 
-use warpproof_sim::check::{BufferRole, Finding, Role, Settings, schedules_needed};
-use warpproof_sim::count::{CountSettings, Counters};
+use warpproof_check::{BufferRole, CheckLaunch, Finding, Role, Settings, schedules_needed};
+use warpproof_count::{CountLaunch, CountSettings, Counters};
 use warpproof_sim::{Buffer, Device, Module, Outcome};
 
 /// The use of a buffer in a launch; checks enforce it.

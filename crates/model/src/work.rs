@@ -2,7 +2,7 @@
 
 use crate::bound::Work;
 use crate::{Device, Pipe, TensorType, Usage, grouped};
-use warpproof_sim::count::{Counters, Instruction, MemoryOp, Traffic, multiply_adds};
+use warpproof_count::{Counters, Instruction, MemoryOp, Traffic, multiply_adds};
 use warpproof_sim::isa::op::ArithmeticKind;
 use warpproof_sim::isa::{Op, Unit};
 use warpproof_sim::memory::Space;

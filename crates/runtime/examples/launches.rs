@@ -5,9 +5,10 @@
 #![expect(clippy::print_stderr, reason = "it prints why it failed")]
 
 use std::process::ExitCode;
+use warpproof_check::CheckLaunch;
 
+use warpproof_check::Settings as CheckSettings;
 use warpproof_driver::settings::Settings;
-use warpproof_sim::check::Settings as CheckSettings;
 use warpproof_sim::{Buffer, Device};
 
 const THREADS: u32 = 256;

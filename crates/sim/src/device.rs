@@ -190,7 +190,7 @@ impl Device {
     }
 
     /// The memory of launches, which does not change meanwhile.
-    pub(crate) fn reading(&self) -> Reading<'_> {
+    pub fn reading(&self) -> Reading<'_> {
         match &self.concurrent {
             Some(heap) => Reading::Concurrent(heap.read()),
             None => Reading::Own(&self.heap),
@@ -209,7 +209,7 @@ impl Device {
     }
 
     /// The vector instructions it uses.
-    pub(crate) fn level(&self) -> Level {
+    pub fn level(&self) -> Level {
         self.level
     }
 
@@ -230,7 +230,7 @@ impl Device {
 
     /// As [`run_observed`](Self::run_observed), with a guide that orders the steps, which are the marked instructions by
     /// index.
-    pub(crate) fn run_guided(
+    pub fn run_guided(
         &mut self,
         launch: &Launch,
         steps: &[bool],
@@ -243,7 +243,7 @@ impl Device {
 
     /// As [`run_observed`](Self::run_observed). With a selection, only these blocks are executed, in ascending order, and memory
     /// stays as it is.
-    pub(crate) fn run_selected(
+    pub fn run_selected(
         &mut self,
         launch: &Launch,
         selection: Option<&[u32]>,
@@ -415,7 +415,7 @@ impl Launch {
     }
 
     /// The arguments as 64-bit words, with their offsets in parameter memory.
-    pub(crate) fn parameter_words(&self) -> Vec<(u64, u64)> {
+    pub fn parameter_words(&self) -> Vec<(u64, u64)> {
         let parameters = self.arguments.iter().zip(&self.kernel.program.params);
         let words = parameters.flat_map(|(bytes, parameter)| {
             let words = (u64::from(parameter.offset)..).step_by(8).zip(bytes.as_chunks::<8>().0);
@@ -425,17 +425,17 @@ impl Launch {
     }
 
     /// Whether all blocks run at the same time.
-    pub(crate) fn is_cooperative(&self) -> bool {
+    pub fn is_cooperative(&self) -> bool {
         self.cooperative
     }
 
     /// Blocks in each dimension.
-    pub(crate) fn blocks(&self) -> [u32; 3] {
+    pub fn blocks(&self) -> [u32; 3] {
         self.grid
     }
 
     /// Threads of a block in each dimension.
-    pub(crate) fn threads(&self) -> [u32; 3] {
+    pub fn threads(&self) -> [u32; 3] {
         self.block
     }
 
@@ -446,7 +446,7 @@ impl Launch {
     }
 
     /// Bytes of dynamic shared memory of a block.
-    pub(crate) fn dynamic_shared(&self) -> u32 {
+    pub fn dynamic_shared(&self) -> u32 {
         self.shared
     }
 
@@ -529,7 +529,7 @@ impl Launch {
     }
 
     /// Blocks in a cluster: those of the launch, or those the kernel was compiled for.
-    pub(crate) fn cluster_dims(&self) -> [u32; 3] {
+    pub fn cluster_dims(&self) -> [u32; 3] {
         self.cluster.or(self.kernel.program.bounds.cluster).unwrap_or([1; 3])
     }
 

@@ -3,8 +3,8 @@
 use crate::machine::{Flow, Warp, lanes_of};
 use crate::memory::{Global, HeapError, Space};
 use crate::observe::Holder;
-use crate::printf;
 use crate::stop::{Blame, StopKind};
+use warpproof_num::printf;
 
 /// A provided function.
 #[derive(Clone, Copy)]

@@ -2,9 +2,9 @@
 //! Rust has no type for.
 
 use crate::device::Buffer;
-use crate::num::Rounding;
-use crate::num::convert::{cvt_bf16_f32, cvt_f16_f32, cvt_f32_bf16, cvt_f32_f16};
-use crate::num::fp8::{Fp8, cvt_f32_fp8, cvt_fp8_f32};
+use warpproof_num::Rounding;
+use warpproof_num::convert::{cvt_bf16_f32, cvt_f16_f32, cvt_f32_bf16, cvt_f32_f16};
+use warpproof_num::fp8::{Fp8, cvt_f32_fp8, cvt_fp8_f32};
 
 /// A type that can be copied to and from device memory.
 pub trait Element: Copy + Default + Send + Sync + 'static {
@@ -94,7 +94,7 @@ macro_rules! narrow {
         impl From<$name> for f32 {
             fn from(value: $name) -> f32 {
                 let value = f32::from_bits($widen(value.0));
-                if value.is_nan() { f32::from_bits(crate::num::float::NAN_F32) } else { value }
+                if value.is_nan() { f32::from_bits(warpproof_num::float::NAN_F32) } else { value }
             }
         }
 
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!((F16::from_f32(1.0).to_bits(), F16::from_f32(1e6).to_bits()), (0x3c00, 0x7c00));
         assert_eq!(Bf16::from_f32(1.0 + 1.0 / 256.0).to_bits(), 0x3f80);
         assert_eq!(Bf16::from_f32(1.0 + 3.0 / 256.0).to_bits(), 0x3f82);
-        assert_eq!(Bf16::from_bits(0xffff).to_f32().to_bits(), crate::num::float::NAN_F32);
+        assert_eq!(Bf16::from_bits(0xffff).to_f32().to_bits(), warpproof_num::float::NAN_F32);
         let shown = |value: &dyn std::fmt::Display| value.to_string();
         assert_eq!(
             [1e6, -1e6, f32::INFINITY].map(|value| shown(&E4m3::from_f32(value))),

@@ -36,65 +36,24 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Run a launch with [`Device::check`] to find its bugs. Here the threads of a block exchange values through shared memory
-//! without a barrier; the results of this run are correct, and the race is found nevertheless:
-//!
-//! ```
-//! use warpproof_sim::Device;
-//! use warpproof_sim::check::{Class, Settings};
-//!
-//! let ptx = "
-//!     .version 8.7
-//!     .target sm_89
-//!     .address_size 64
-//!     .visible .entry first(.param .u64 out)
-//!     {
-//!         .shared .align 4 .b8 tile[256];
-//!         .reg .b64 %out, %at; .reg .b32 %i, %own, %v;
-//!         ld.param.u64 %out, [out];
-//!         mov.u32 %i, %tid.x;
-//!         mov.u32 %own, tile;
-//!         mad.lo.u32 %own, %i, 4, %own;
-//!         st.shared.u32 [%own], %i;
-//!         ld.shared.u32 %v, [tile];
-//!         mul.wide.u32 %at, %i, 4;
-//!         add.s64 %out, %out, %at;
-//!         st.global.u32 [%out], %v;
-//!         ret;
-//!     }";
-//! let mut device = Device::new();
-//! let module = device.load(ptx)?;
-//! let out = device.alloc::<u32>(64)?;
-//! let launch = module.kernel("first")?.launch().block(64).arg(out);
-//! let checked = device.check(&launch, &Settings::default());
-//! assert_eq!(device.read(&out)?, [0; 64]);
-//! let race = &checked.findings[0];
-//! assert_eq!(race.class, Class::SharedRace);
-//! assert!(race.places[0].place.instruction.starts_with("ld.shared"), "{race}");
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! [`Device::check_schedules`] does so in several orders of warps and blocks, and [`Device::count`] counts instructions and
-//! memory traffic. With the feature `serde`, which is on by default, findings serialize. Without the feature `simd`, which is
-//! on by default too, the crate builds in a third of the time and runs slower, with the same results.
+//! `warpproof-check` runs a launch with checks that find its bugs, and `warpproof-count` counts its instructions and memory
+//! traffic: both observe a run through [`observe::Observer`]. With the feature `serde`, which is on by default, stops serialize.
+//! Without the feature `simd`, which is on by default too, the crate builds in a third of the time and runs slower, with the same
+//! results.
 //!
 //! `warpproof-toolchain` compiles CUDA C++ to PTX; this crate needs no NVIDIA software. Modules: [`isa`] has the instruction
 //! table; [`machine`] runs warps, blocks and grids; [`memory`] has the address spaces; [`program`] decodes PTX for the
-//! machine; [`num`] is arithmetic on bits; [`observe`] defines the observers of a run.
+//! machine; [`observe`] defines the observers of a run. Arithmetic on bits is in `warpproof-num`.
 #![deny(unsafe_code)]
 #![expect(clippy::inline_always, reason = "a loop over lanes is vectorized only where all of it is inlined")]
 #![expect(clippy::unnecessary_wraps, reason = "binders of the instruction table share one signature")]
 
-pub mod check;
-pub mod count;
 pub mod cover;
 mod device_functions;
 pub mod isa;
 pub mod machine;
 pub mod memory;
-pub mod num;
 pub mod observe;
-mod printf;
 pub mod program;
 pub mod schedule;
 pub mod simd;

@@ -255,7 +255,6 @@ pub struct TensorEvent<'a> {
 
 /// The mbarrier operation of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum MbarrierAction {
     /// Initialized it.
     Init,
@@ -290,7 +289,6 @@ pub struct Mbarrier {
 
 /// The source or destination of a value that a call passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Holder {
     /// A row of registers.
     Register(Width, u32),

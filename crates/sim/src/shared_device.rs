@@ -1,7 +1,5 @@
 //! A device that several threads use at the same time.
 
-use crate::check::{self, Schedules, schedules_needed};
-use crate::count::{CountSettings, Counted};
 use crate::device::{Device, Launch, Module};
 use crate::machine::{Limits, Outcome};
 use crate::memory::{ConcurrentHeap, Heap};
@@ -53,36 +51,20 @@ impl SharedDevice {
 
     /// As [`Device::run`].
     pub fn run(&self, launch: &Launch) -> Outcome {
-        self.with(needs_turns(launch), |device| device.run(launch))
+        self.with(launch, |device| device.run(launch))
     }
 
-    /// As [`Device::count`].
-    pub fn count(&self, launch: &Launch, settings: &CountSettings) -> Counted {
-        self.with(needs_turns(launch), |device| device.count(launch, settings))
-    }
-
-    /// As [`Device::check_schedules`].
-    pub fn check_schedules(
-        &self,
-        launch: &Launch,
-        settings: &check::Settings,
-        count: Option<u32>,
-        seed: u64,
-    ) -> Schedules {
-        // Memory is restored between schedules.
-        let alone = needs_turns(launch) || count.unwrap_or_else(|| schedules_needed(launch)) > 1;
-        self.with(alone, |device| device.check_schedules(launch, settings, count, seed))
-    }
-
-    fn with<T>(&self, alone: bool, work: impl FnOnce(&mut Device) -> T) -> T {
-        if alone {
+    /// Does `work`, which runs this launch once, on a device with this memory. Launches of other threads overlap it, unless its
+    /// blocks communicate.
+    pub fn with<T>(&self, launch: &Launch, work: impl FnOnce(&mut Device) -> T) -> T {
+        if needs_turns(launch) {
             return self.alone(work);
         }
         work(&mut self.settings.with_concurrent(self.heap.clone(), self.limits))
     }
 
-    /// Gives the memory to one device until it is dropped.
-    fn alone<T>(&self, work: impl FnOnce(&mut Device) -> T) -> T {
+    /// Does `work` on a device with this memory while no other launch runs.
+    pub fn alone<T>(&self, work: impl FnOnce(&mut Device) -> T) -> T {
         let mut loan = Loan { device: self.settings.without_memory(self.limits), from: self.memory() };
         std::mem::swap(loan.device.memory(), &mut loan.from);
         work(&mut loan.device)

@@ -114,6 +114,7 @@ fn wrapped<const N: usize>(index: u32) -> usize {
 }
 
 /// The instance of a generic function for a level, or for the fastest level below it that the machine supports.
+#[macro_export]
 macro_rules! at_level {
     ($level:expr, $function:ident) => {
         match $level.or_below() {
@@ -124,7 +125,7 @@ macro_rules! at_level {
     };
 }
 
-pub(crate) use at_level;
+pub use at_level;
 
 /// A computation that [`Level::run`] compiles for each level. That covers only inlined code, so `run` and the functions it
 /// calls are `#[inline(always)]`.
@@ -138,7 +139,6 @@ pub trait Vectorized {
 
 /// The instruction sets, from slowest to fastest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
 pub enum Level {
     /// The baseline of the target: any machine.
     Portable,

@@ -131,7 +131,7 @@ impl SourceLine {
     }
 }
 
-/// Why a launch stopped early. It serializes as [`Finding`](crate::check::Finding) does.
+/// Why a launch stopped early. It serializes as an object with the names of its fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Stop {

@@ -7,7 +7,7 @@ use std::{error, fmt};
 
 use serde::{Deserialize, Serialize};
 
-pub use warpproof_launch::Reading;
+use crate::reading::Reading;
 
 /// The program that is launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,9 +5,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    clock::{Origin, Reading, Side},
+    clock::{Origin, Side},
     interval::{Interval, bootstrap, deviation, mean, quantile},
     plan::{Block, Measurement, Plan},
+    reading::Reading,
     stability::Stability,
     timer::{Evidence, Resolution},
 };

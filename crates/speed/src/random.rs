@@ -13,7 +13,7 @@
 
 use std::f64::consts::TAU;
 
-use warpproof_sim::schedule::SplitMix;
+use warpproof_num::random::SplitMix;
 
 /// A seeded generator.
 #[derive(Clone, Debug)]

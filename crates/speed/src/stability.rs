@@ -15,9 +15,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    clock::Reading,
     interval::{mean, median, normal_quantile, quantile},
     plan::Block,
+    reading::Reading,
 };
 
 /// A step of the level by more than this is a change of frequency.

@@ -12,8 +12,9 @@
 )]
 
 use super::{
-    clock::{Clock, ClockError, Origin, Reading, Sample, Side},
+    clock::{Clock, ClockError, Origin, Sample, Side},
     random::Random,
+    reading::Reading,
 };
 
 /// The distribution of the noise of a batch.

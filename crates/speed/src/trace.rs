@@ -6,7 +6,8 @@ use std::{error, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use super::clock::{Clock, ClockError, Origin, Reading, Sample, Side};
+use super::clock::{Clock, ClockError, Origin, Sample, Side};
+use super::reading::Reading;
 
 /// The format this build writes, and the only one it reads.
 const FORMAT: &str = "warpproof trace 1";

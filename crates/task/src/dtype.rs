@@ -5,11 +5,11 @@ mod code;
 use std::fmt;
 
 use serde::{Serialize, Serializer};
-use warpproof_sim::num::Rounding;
-use warpproof_sim::num::convert::{
+use warpproof_num::Rounding;
+use warpproof_num::convert::{
     cvt_bf16_f64, cvt_f16_f64, cvt_f32_bf16, cvt_f32_f16, cvt_f32_f64, cvt_f64_s64,
 };
-use warpproof_sim::num::fp8::{Fp8, cvt_f32_fp8, cvt_fp8_f32};
+use warpproof_num::fp8::{Fp8, cvt_f32_fp8, cvt_fp8_f32};
 
 pub use code::integer;
 
@@ -189,7 +189,7 @@ impl Dtype {
             Dtype::F32 | Dtype::F16 | Dtype::Bf16 | Dtype::E4m3 | Dtype::E5m2 => {
                 f64::from(self.decode_single(code))
             }
-            Dtype::U64 => f64::from_bits(warpproof_sim::num::convert::cvt_f64_u64(code, Rounding::Rn)),
+            Dtype::U64 => f64::from_bits(warpproof_num::convert::cvt_f64_u64(code, Rounding::Rn)),
             Dtype::U8 | Dtype::U16 | Dtype::U32 => {
                 let bits = u32::try_from(8 * self.size()).unwrap_or(64);
                 f64::from_bits(cvt_f64_s64(low(bits).cast_signed(), Rounding::Rn))

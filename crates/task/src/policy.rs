@@ -1,7 +1,7 @@
 //! Parses budgets, toggles, targets, baselines, gates and timing from TOML.
 
 use toml::de::DeValue;
-use warpproof_sim::check::Source;
+use warpproof_check::Source;
 
 use super::model::{
     Baseline, Budget, FigureThreshold, Gate, Grades, L2, Peer, Resource, Role, Target, Threshold, Timing,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use warpproof_sim::schedule::SplitMix;
+use warpproof_num::random::SplitMix;
 
 use super::attention::AttentionShape;
 use super::model::{Candidate, Extent, Launch, Shape, Step, Task};

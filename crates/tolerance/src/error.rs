@@ -3,7 +3,7 @@
 #![expect(clippy::as_conversions, clippy::cast_precision_loss, reason = "counts of elements as f64")]
 
 use crate::Tolerance;
-use warpproof_sim::num::convert::cvt_f32_f16;
+use warpproof_num::convert::cvt_f32_f16;
 
 /// Errors of an output over all elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

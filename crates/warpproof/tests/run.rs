@@ -377,7 +377,7 @@ fn a_newcomer_is_told_what_to_do() {
 
 /// The vectors that are committed with the software GPU.
 fn vectors() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../sim/tests/vectors")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../num/tests/golden")
 }
 
 #[test]

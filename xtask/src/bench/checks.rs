@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use serde_json::{Map, json};
-use warpproof_sim::check::{BufferRole, Check, Role, Settings};
+use warpproof_check::{BufferRole, Check, CheckLaunch, Role, Settings};
 use warpproof_sim::{Buffer, Device, Launch};
 use warpproof_toolchain::{CompileOptions, Options, Source, Toolchain};
 

@@ -4,7 +4,7 @@
 //! Ratios of times on this machine are *measured*.
 
 use serde_json::{Map, json};
-use warpproof_sim::count::{CountSettings, SampleSize};
+use warpproof_count::{CountLaunch, CountSettings, SampleSize};
 use warpproof_sim::{Buffer, Device, Launch};
 use warpproof_toolchain::{Options, Toolchain};
 

@@ -12,10 +12,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
+use warpproof_check::CheckLaunch;
 
 use serde_json::{Map, Value, json};
+use warpproof_count::{CountLaunch, CountSettings};
 use warpproof_sim::Level;
-use warpproof_sim::count::CountSettings;
 
 use super::Clock;
 use crate::section::Section;
@@ -294,7 +295,7 @@ fn machine() -> String {
     let vectors = match Level::detect() {
         Level::V4 => "with AVX-512",
         Level::V3 => "with AVX2",
-        _ => "without AVX2",
+        Level::Portable => "without AVX2",
     };
     format!("{} cores of {}, {vectors}", crate::cores(), std::env::consts::ARCH)
 }

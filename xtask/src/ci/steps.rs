@@ -288,7 +288,7 @@ pub(super) const STEPS: &[Step] = &[
         "hopper",
         1,
         Inputs {
-            packages: &["warpproof-sim", "warpproof-toolchain"],
+            packages: &["warpproof-check", "warpproof-toolchain"],
             files: &["tests/hopper/", "book/src/hopper.md"],
             ..of("hopper")
         },
@@ -299,7 +299,7 @@ pub(super) const STEPS: &[Step] = &[
         "blackwell",
         1,
         Inputs {
-            packages: &["warpproof-sim", "warpproof-toolchain"],
+            packages: &["warpproof-check", "warpproof-toolchain"],
             files: &["tests/hopper/", "tests/blackwell/", "book/src/blackwell.md"],
             ..of("hopper")
         },
@@ -419,7 +419,7 @@ pub(super) const STEPS: &[Step] = &[
             "fuzz",
             1,
             Inputs {
-                packages: &["warpproof-ptx", "warpproof-sim"],
+                packages: &["warpproof-ptx", "warpproof-check"],
                 files: &["fuzz/"],
                 tools: &[Tool::Rustc],
                 ..of("fuzz")

@@ -220,7 +220,7 @@ pub(super) fn documented(name: &str, classes: &BTreeSet<String>) -> Option<&'sta
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpproof_sim::check::Class;
+    use warpproof_check::Class;
 
     #[test]
     fn every_class_has_an_entry() {

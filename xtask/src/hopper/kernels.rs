@@ -11,7 +11,7 @@
     reason = "small sizes, and random numbers of 24 bits"
 )]
 
-use warpproof_sim::schedule::SplitMix;
+use warpproof_num::random::SplitMix;
 
 use super::problem::{Arg, Array, Contents, Problem, Type};
 

@@ -1,6 +1,6 @@
 //! A launch of one of the kernels: its arrays, its arguments and the exact result.
 
-use warpproof_sim::check::{BufferRole, Check, Checked, Role, Settings};
+use warpproof_check::{BufferRole, Check, CheckLaunch, Checked, Role, Settings};
 use warpproof_sim::tensor_map::{DataType, Swizzle, TensorMap};
 use warpproof_sim::{Buffer, Device, E4m3, F16, Launch, Outcome, Stop};
 

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use warpproof_count::{CountLaunch, CountSettings, Counters};
 use warpproof_explain::{Request, Scheduled, Whole, explain};
 use warpproof_model::{Device, Sourced};
-use warpproof_sim::count::{CountSettings, Counters};
 use warpproof_toolchain::{CompileOptions, Source, Toolchain};
 
 use crate::cores;

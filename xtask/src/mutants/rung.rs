@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use warpproof_check::Severity;
 use warpproof_kernels::attention::{Attention, RunError};
 use warpproof_kernels::format::Format;
 use warpproof_kernels::inputs::{Distribution, Inputs, generate};
@@ -11,7 +12,7 @@ use warpproof_kernels::problem::{Lengths, Mask, Shape};
 use warpproof_kernels::source;
 use warpproof_launch::{Checking, Gpu, SimError};
 use warpproof_model::Device as Model;
-use warpproof_sim::{Device, Stop, check::Severity};
+use warpproof_sim::{Device, Stop};
 use warpproof_toolchain::{Options, Toolchain};
 
 use super::subject::{Checked, Ran, Runner};

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use warpproof_count::Counters;
 use warpproof_evidence::record::Stage;
 use warpproof_kernels::attention::RunError;
 use warpproof_kernels::inputs::{self, Distribution, Inputs};
@@ -18,7 +19,6 @@ use warpproof_kernels::unsmooth::Unsmooth;
 use warpproof_launch::{Checking, Counting, Gpu, SimError};
 use warpproof_model::Device;
 use warpproof_model::bound::Floor;
-use warpproof_sim::count::Counters;
 use warpproof_sim::stop::Stop;
 use warpproof_speed::ClockError;
 use warpproof_task::{AttentionWork, Candidate, Size, Task, Values};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use warpproof_gpu::{Batch, Identity, Launch, Memory, ModuleId};
-use warpproof_launch::Reading;
+use warpproof_speed::Reading;
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use warpproof_sim::check::{Class, Finding, Severity, Source};
+use warpproof_check::{Class, Finding, Severity, Source};
 use warpproof_sim::cover::Coverage;
 use warpproof_sim::stop::Stop;
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use warpproof_sim::count::{Counters, LineKey, MemoryOp, Totals};
+use warpproof_count::{Counters, LineKey, MemoryOp, Totals};
 use warpproof_sim::isa::Unit;
 use warpproof_sim::memory::Space;
 

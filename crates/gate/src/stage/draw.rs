@@ -3,7 +3,7 @@
 //! A secret that the user chose (`gate --secret`) only adds cases to the drawn ones. Counts and times come only from
 //! drawn inputs, so that neither an author nor a user knows them beforehand.
 
-use warpproof_sim::schedule::SplitMix;
+use warpproof_num::random::SplitMix;
 
 use super::{Bench, Case, Part};
 use warpproof_task::dtype::Dtype;

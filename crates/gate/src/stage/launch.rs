@@ -4,8 +4,8 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use warpproof_sim::check::{BufferRole, Check, Checked, Settings, Source, schedules_needed};
-use warpproof_sim::count::{CountSettings, Counters};
+use warpproof_check::{BufferRole, Check, CheckLaunch, Checked, Settings, Source, schedules_needed};
+use warpproof_count::{CountLaunch, CountSettings, Counters};
 use warpproof_sim::cover::{Coverage, Points};
 use warpproof_sim::program::{ConstantBank, Parameter};
 use warpproof_sim::{Buffer, Device, Kernel, Launch as SimLaunch, Module as Loaded};

@@ -1,8 +1,8 @@
 //! A candidate with its own launches on one size, independent of any device: its buffers, their contents, and its
 //! arguments.
 
+use warpproof_check::Role;
 use warpproof_sim::Module as Loaded;
-use warpproof_sim::check::Role;
 use warpproof_toolchain::symbol::{self, Instances, NotOne};
 
 use super::build::Module;

@@ -5,9 +5,9 @@
 //! numbers next to them, are planted into the inputs. Both are proposals: a case that misses its goal is an ordinary
 //! case. They are drawn from the run's secret, and their number is bounded.
 
+use warpproof_num::random::SplitMix;
 use warpproof_sim::Module as Loaded;
 use warpproof_sim::cover::{Coverage, Environment, Missing, Points, Slice};
-use warpproof_sim::schedule::SplitMix;
 
 use super::build::Module;
 use super::layout::{Layout, Planned};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use warpproof_sim::check::{Role, Source};
+use warpproof_check::{Role, Source};
 
 use super::build::Module;
 use super::launch::POISON;

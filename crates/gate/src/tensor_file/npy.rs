@@ -213,7 +213,7 @@ mod tests {
         for end in 0..good.len() {
             assert!(read(&good[..end]).is_err(), "{end}");
         }
-        let mut random = warpproof_sim::schedule::SplitMix(9);
+        let mut random = warpproof_num::random::SplitMix(9);
         for _ in 0..5000 {
             let mut broken = good.clone();
             for _ in 0..3 {

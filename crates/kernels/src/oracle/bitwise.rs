@@ -30,7 +30,7 @@ use keys::{Keys, queries};
 use product::{Chain, Core, Eight, Half, ROWS, SIDE};
 use rows::{RowTile, Shaping};
 use std::fmt;
-use warpproof_sim::num::fp8::Fp8;
+use warpproof_num::fp8::Fp8;
 
 /// The problem to compute.
 #[derive(Clone, Copy, Debug)]

@@ -18,10 +18,10 @@ use super::{Args, Bound, Definition, Op, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
 use crate::machine::{Flow, Row, Type, Warp, lanes_of};
 use crate::memory::{Operation, Space};
-use crate::num::compare::Extremum;
-use crate::num::{Rounding, float, half};
 use crate::program::Communication;
 use crate::stop::{Blame, StopKind};
+use warpproof_num::compare::Extremum;
+use warpproof_num::{Rounding, float, half};
 
 pub(super) const DEFINITIONS: &[Definition] = &[
     Definition {

@@ -4,9 +4,9 @@
 use super::map::{map1, map2, map3, map4, merge};
 use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::machine::{Flow, LANES, Row, Type, Width, at};
-use crate::num::bits::{self, Beyond};
 use crate::simd::Simd;
 use crate::{bind, bind_plain};
+use warpproof_num::bits::{self, Beyond};
 
 pub(super) const DEFINITIONS: &[Definition] = &[
     Definition {

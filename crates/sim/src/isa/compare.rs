@@ -8,9 +8,9 @@ use super::map::{compare, map3, merge};
 use super::{Bound, Definition, Refusal, Shape, Slot, Spec, Unit};
 use crate::bind;
 use crate::machine::{Flow, LANES, Lane, Registers, Row, Scalar, Type, Warp, Width, at};
-use crate::num::compare::{Cmp, cmp_f32, cmp_f64, slct_f32};
-use crate::num::half::{cmp_bf16, cmp_f16};
 use crate::simd::Simd;
+use warpproof_num::compare::{Cmp, cmp_f32, cmp_f64, slct_f32};
+use warpproof_num::half::{cmp_bf16, cmp_f16};
 
 /// An entry for a comparison: the syntax box up to the classes that are the same everywhere.
 macro_rules! comparison {

@@ -19,12 +19,12 @@ use super::float::rounding;
 use super::map::map1;
 use super::{Bound, Definition, Refusal, Spec, Unit};
 use crate::machine::{Type, Width};
-use crate::num::half::{relu, sat_bf16, sat_f16};
-use crate::num::{IntRounding, Rounding, convert, float, fp8};
 use crate::simd::{Portable, Simd};
 use crate::{bind, bind_plain};
 use packed::{fp8_from_halves, halves_from_fp8, pack_fp8, pack_halves, pack_integers};
 use registers::{converted, file, ones, register_bits, truncate, truncate16, widened};
+use warpproof_num::half::{relu, sat_bf16, sat_f16};
+use warpproof_num::{IntRounding, Rounding, convert, float, fp8};
 
 pub(super) const DEFINITIONS: &[Definition] = &[
     // Integer to integer.

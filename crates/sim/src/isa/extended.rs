@@ -4,8 +4,8 @@ use super::map::merge;
 use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind;
 use crate::machine::{Flow, LANES, Lane, Row, Scalar, Type};
-use crate::num::int;
 use crate::simd::Simd;
+use warpproof_num::int;
 
 pub(super) const DEFINITIONS: &[Definition] = &[
     Definition {

@@ -8,14 +8,14 @@ use super::map::{map1, map2, map3, test1};
 use super::{Bound, Definition, Inline, Refusal, Spec, Unit};
 use crate::bind;
 use crate::machine::Type;
-use crate::num::Rounding;
-use crate::num::approx::{div_approx_f32, div_full_f32};
-use crate::num::compare::{self, Extremum, Property};
-use crate::num::float::{
+use crate::simd::{Portable, Simd};
+use warpproof_num::Rounding;
+use warpproof_num::approx::{div_approx_f32, div_full_f32};
+use warpproof_num::compare::{self, Extremum, Property};
+use warpproof_num::float::{
     add_f32, add_f64, div_f32, div_f64, fma_f32, fma_f64, mul_f32, mul_f64, rcp_f32, rcp_f64, sat_f32,
     sqrt_f32, sqrt_f64, sub_f32, sub_f64,
 };
-use crate::simd::{Portable, Simd};
 
 pub(super) const DEFINITIONS: &[Definition] = &[
     Definition {

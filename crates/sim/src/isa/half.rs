@@ -6,8 +6,8 @@ use super::map::{map1, map2, map3, merge};
 use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind;
 use crate::machine::{Flow, LANES, Row, Type, Width, at};
-use crate::num::half;
 use crate::simd::Simd;
+use warpproof_num::half;
 
 pub(super) const DEFINITIONS: &[Definition] = &[
     Definition {

@@ -5,8 +5,8 @@ use super::map::{map1, map2, map3};
 use super::{Bound, Definition, Refusal, Spec, Unit};
 use crate::bind;
 use crate::machine::{Scalar, Type};
-use crate::num::int;
 use crate::simd::Simd;
+use warpproof_num::int;
 
 pub(super) const DEFINITIONS: &[Definition] = &[
     Definition {

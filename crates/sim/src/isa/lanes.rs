@@ -15,8 +15,8 @@ use super::map::merge;
 use super::{Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind_plain;
 use crate::machine::{Flow, LANES, Row, Type, Wait, Warp, Width, at, lanes_of};
-use crate::num::compare::minmax_f32;
 use crate::stop::{Blame, StopKind};
+use warpproof_num::compare::minmax_f32;
 
 pub(super) const DEFINITIONS: &[Definition] = &[
     Definition {

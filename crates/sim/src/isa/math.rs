@@ -5,8 +5,8 @@ use super::half::{is_packed, lanewise1};
 use super::map::map1;
 use super::{Bound, Definition, Refusal, Spec, Unit};
 use crate::bind;
-use crate::num::approx;
 use crate::simd::Simd;
+use warpproof_num::approx;
 
 pub(super) const DEFINITIONS: &[Definition] = &[
     Definition {

@@ -10,10 +10,10 @@ use super::tile::{
 use super::{Args, Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::bind;
 use crate::machine::{Flow, LANES, Row, Type, Warp, Width, at};
-use crate::num::fp8::Fp8;
-use crate::num::mma::{self, Accumulator, BitOp, IntElement, TensorCore};
-use crate::num::round::Rounding;
 use crate::simd::Simd;
+use warpproof_num::fp8::Fp8;
+use warpproof_num::mma::{self, Accumulator, BitOp, IntElement, TensorCore};
+use warpproof_num::round::Rounding;
 
 const MANUAL: &str = "warp-level-matrix-instructions-mma";
 
@@ -182,7 +182,7 @@ pub(super) fn convert_c<const M: usize, const N: usize>(
     from_f16: bool,
     to: Accumulator,
 ) {
-    use crate::num::convert::{cvt_f16_f32, cvt_f32_f16};
+    use warpproof_num::convert::{cvt_f16_f32, cvt_f32_f16};
     for value in c.iter_mut().flatten() {
         *value = match (from_f16, to) {
             (true, Accumulator::F32) => cvt_f32_f16(low16(*value)),

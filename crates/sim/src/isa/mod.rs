@@ -40,7 +40,7 @@ mod sync;
 pub(crate) mod tcgen05;
 mod tensor;
 mod texture;
-pub(crate) mod tile;
+pub mod tile;
 mod video;
 mod wgmma;
 mod wmma;

@@ -6,8 +6,8 @@ use super::{Bound, Definition, Refusal, Shape, Slot, Spec, Unit};
 use crate::bind;
 use crate::machine::{Flow, LANES, Row, Type, Warp, Width, at};
 use crate::memory::Space;
-use crate::num::bits::{self, Permute};
 use crate::simd::Simd;
+use warpproof_num::bits::{self, Permute};
 
 pub(super) const DEFINITIONS: &[Definition] = &[
     Definition {

@@ -8,10 +8,10 @@ use super::float::rounding;
 use super::map::{map2, map3};
 use super::{Bound, Definition, Refusal, Spec, Unit};
 use crate::bind;
-use crate::num::Rounding;
-use crate::num::convert::{cvt_f32_bf16, cvt_f32_f16};
-use crate::num::float::{add_f32, fma_f32, mul_f32, sat_f32, sub_f32};
 use crate::simd::{Portable, Simd};
+use warpproof_num::Rounding;
+use warpproof_num::convert::{cvt_f32_bf16, cvt_f32_f16};
+use warpproof_num::float::{add_f32, fma_f32, mul_f32, sat_f32, sub_f32};
 
 macro_rules! op {
     ($form:literal, $section:literal, $bind:ident) => {

@@ -8,9 +8,9 @@ use super::{Args, Bound, Definition, Refusal, Shape, Slot, Spec, Unit};
 use crate::bind_plain;
 use crate::machine::{Detail, Fetch, FetchKind, Flow, Geometry, LANES, Row, Type, Warp, Width, at, lanes_of};
 use crate::memory::{ImageLevel, Layout};
-use crate::num::Rounding;
-use crate::num::convert::cvt_f16_f32;
 use crate::stop::{Blame, StopKind};
+use warpproof_num::Rounding;
+use warpproof_num::convert::cvt_f16_f32;
 
 /// The forms of `tex` that differ in their results: four values, four halves, two pairs of halves.
 macro_rules! tex {

@@ -84,7 +84,7 @@ pub(super) fn place_a<T: Code>(m: usize, k: usize, register: usize, lane: usize)
 }
 
 /// As [`place_a`], for this number of elements per register.
-pub(crate) fn place_a_of(per: usize, m: usize, k: usize, register: usize, lane: usize) -> (usize, usize) {
+pub fn place_a_of(per: usize, m: usize, k: usize, register: usize, lane: usize) -> (usize, usize) {
     let halves = m.min(16) / 8;
     let chunks = k / (4 * per);
     let (tile, rest) = (register / (halves * chunks), register % (halves * chunks));
@@ -98,14 +98,14 @@ pub(super) fn place_b<T: Code>(k: usize, register: usize, lane: usize) -> (usize
 }
 
 /// As [`place_b`], for this number of elements per register.
-pub(crate) fn place_b_of(per: usize, k: usize, register: usize, lane: usize) -> (usize, usize) {
+pub fn place_b_of(per: usize, k: usize, register: usize, lane: usize) -> (usize, usize) {
     let chunks = k / (4 * per);
     let (tile, chunk) = (register / chunks, register % chunks);
     (chunk * 4 * per + lane % 4 * per, tile * 8 + lane / 4)
 }
 
 /// The row and column of element `i` of a lane's accumulators.
-pub(crate) fn place_c(m: usize, n: usize, i: usize, lane: usize) -> (usize, usize) {
+pub fn place_c(m: usize, n: usize, i: usize, lane: usize) -> (usize, usize) {
     let halves = m.min(16) / 8;
     let (pair, e) = (i / 2, i % 2);
     let (tile, half) = (pair / halves, pair % halves);

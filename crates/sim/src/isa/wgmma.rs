@@ -9,12 +9,12 @@ use super::mma::{fp8_format, int_elements};
 use super::tile::{Code, gather_a, gather_c, scatter_c};
 use super::{Args, Bound, Definition, Refusal, Shape, Slot, Spec, Unit};
 use crate::machine::{Flow, PendingMultiply, Type, Warp, Width, at};
-use crate::num::fp8::Fp8;
-use crate::num::mma::{self, Accumulator, BitOp, TensorCore};
 use crate::simd::Simd;
 use crate::stop::{Blame, StopKind};
 use crate::{bind, bind_plain};
 use std::ops::BitXor;
+use warpproof_num::fp8::Fp8;
+use warpproof_num::mma::{self, Accumulator, BitOp, TensorCore};
 
 /// All shapes for a K.
 macro_rules! shapes {

@@ -10,10 +10,10 @@ use super::tile::{Nibble, a_registers, b_registers, place_a, place_b, place_c};
 use super::{Args, Bound, Definition, Refusal, Slot, Spec, Unit};
 use crate::machine::{Flow, LANES, Row, Type, Warp, Width, at, lanes_of};
 use crate::memory::Space;
-use crate::num::mma::{self, Accumulator, BitOp, TensorCore};
 use crate::simd::Simd;
 use crate::stop::{Blame, StopKind};
 use crate::{bind, bind_plain};
+use warpproof_num::mma::{self, Accumulator, BitOp, TensorCore};
 
 macro_rules! load_form {
     ($matrix:literal, $shapes:literal, $types:literal) => {

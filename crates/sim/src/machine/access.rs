@@ -16,7 +16,6 @@ use crate::simd::{Half, Simd};
 
 /// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum AccessKind {
     /// Reads.
     Read,

@@ -99,7 +99,7 @@ pub(super) enum Stops {
 }
 
 /// The index of the cluster barrier among the barriers of the cluster's first block.
-pub(crate) const CLUSTER_BARRIER: u32 = 16;
+pub const CLUSTER_BARRIER: u32 = 16;
 
 /// One of a block's barriers.
 #[derive(Clone, Copy, Debug, Default)]

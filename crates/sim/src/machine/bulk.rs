@@ -14,13 +14,13 @@
 use super::block::Cta;
 use super::{AccessKind, Flow, Mbarrier, Warp, cluster_address};
 use crate::memory::{Fault, FaultKind, Operation, Postponed, Space};
-use crate::num::Rounding;
-use crate::num::fp8::cvt_tf32_f32;
 use crate::observe::BulkCopy;
 use crate::schedule::CopyTiming;
 use crate::stop::{Blame, StopKind};
 use crate::tensor_map::{Plan, TensorMap};
 use std::sync::Arc;
+use warpproof_num::Rounding;
+use warpproof_num::fp8::cvt_tf32_f32;
 
 /// Bulk copies that a cluster may have in flight; beyond that, the oldest are completed, which is allowed at any time.
 const UNDER_WAY: usize = 1 << 12;

@@ -3,12 +3,12 @@
 use super::{Cta, Flow, LANES, Registers, Row, Warp, at};
 use crate::isa::Args;
 use crate::memory::SharedMemory;
-use crate::num::Rounding;
-use crate::num::float::{canonical_f32, fma_f32};
 use crate::observe::BundleReads;
 use crate::program::{BASES, Base, Bundle, Load, Step, Sum};
 use crate::simd::{Extent, Half, Level, Simd, at_level};
 use std::sync::Arc;
+use warpproof_num::Rounding;
+use warpproof_num::float::{canonical_f32, fma_f32};
 
 /// Executes a bundle with all lanes of a warp. Returns the number of instructions before the last one that was executed, and where it
 /// leads; `None` if the bundle must be executed one by one, and nothing has happened.

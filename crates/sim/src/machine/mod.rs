@@ -31,7 +31,7 @@ mod watched;
 mod waves;
 
 pub use access::{Access, AccessKind, lanes_of};
-pub(crate) use block::CLUSTER_BARRIER;
+pub use block::CLUSTER_BARRIER;
 pub(crate) use bundle::executes_bundle;
 pub use cluster::MAX_CLUSTER;
 pub use grid::{Limits, Outcome};

@@ -1,6 +1,6 @@
 //! Texture fetches of a warp: from a handle and coordinates to texels, and from texels to results.
 //!
-//! Arithmetic is in [`num::texture`](crate::num::texture), which lists what the manual leaves open. Besides that:
+//! Arithmetic is in [`num::texture`](warpproof_num::texture), which lists what the manual leaves open. Besides that:
 //! - A result is f32 if the texture yields floating-point numbers, and an integer otherwise, whatever type the instruction names.
 //! - Integer coordinates select a texel without filtering; `Wrap` and `Mirror` clamp, as they do for all coordinates that are not
 //!   normalized. A fetch outside linear memory reads 0. Layers are clamped.
@@ -17,10 +17,10 @@
 
 use super::{Flow, LANES, Row, Warp, lanes_of};
 use crate::memory::{AddressMode, Image, ImageLevel, Layout, Space, Texture};
-use crate::num::texture::{around, cube_face, fixed, in_texels, log2, nearest, texel_index};
 use crate::stop::{Blame, StopKind};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use warpproof_num::texture::{around, cube_face, fixed, in_texels, log2, nearest, texel_index};
 
 /// The dimensions that an instruction names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,7 +1,8 @@
 //! Which block starts next, and how long its turns are.
 
 use super::block::Stops;
-use crate::schedule::{Blocks, SplitMix};
+use crate::schedule::Blocks;
+use warpproof_num::random::SplitMix;
 
 /// Instructions that a communicating block runs before the next one gets a turn.
 const TURN: u64 = 65_536;

@@ -5,9 +5,9 @@
 //! number in this table and never an address.
 
 use super::Heap;
-pub use crate::num::texture::{AddressMode, Channel, Reading as TexelReading, Texel};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+pub use warpproof_num::texture::{AddressMode, Channel, Reading as TexelReading, Texel};
 
 /// How texels are arranged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

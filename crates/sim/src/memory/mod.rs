@@ -20,7 +20,7 @@ pub use image::{
     AddressMode, Channel, Image, ImageLevel, Images, Layout, Sampler, Texel, TexelReading, Texture,
 };
 pub use local::LocalMemory;
-pub(crate) use overlay::PageHasher;
+pub use overlay::PageHasher;
 pub use overlay::{Global, Operation, Overlay, Postponed};
 pub use shared::{MAX_SHARED, SharedMemory};
 pub use tensor::{TENSOR_COLUMNS, TENSOR_LANES, TENSOR_UNIT, TensorAllocation, TensorMemory};

@@ -112,7 +112,7 @@ impl Page {
 
 /// Page numbers are hashed by one multiplication; they come from our own allocator, not from an adversary.
 #[derive(Default)]
-pub(crate) struct PageHasher(u64);
+pub struct PageHasher(u64);
 
 impl Hasher for PageHasher {
     fn finish(&self) -> u64 {

@@ -19,7 +19,7 @@ pub use decode::decode;
 pub use link::{ConstantBank, Linked, Managed, Parameter, Symbol, link};
 pub use special::{RESERVED_SHARED, Special, SpecialKind};
 pub(crate) use time::TimeRows;
-pub(crate) use values::Values;
+pub use values::Values;
 
 use crate::isa::op::{CacheOperator, Semantics};
 use crate::isa::{Args, Inline, Op, Run};
@@ -70,7 +70,7 @@ pub struct Program {
     /// loads, mbarrier tests, sleeping, reading the clock.
     pub lanes_wait: bool,
     /// The number of bundles.
-    pub(crate) bundles: usize,
+    pub bundles: usize,
     /// Whether any of them is worth it without an observer of instructions.
     pub(crate) has_faster_bundles: bool,
     /// Registers whose values come from a clock.
@@ -149,7 +149,8 @@ pub struct Spelling<'p>(&'p str);
 
 impl Spelling<'_> {
     /// Up to `.aligned`: what follows is only what the instruction computes.
-    pub(crate) fn until_aligned(self) -> Self {
+    #[must_use]
+    pub fn until_aligned(self) -> Self {
         let end = self.0.find(".aligned").map_or(self.0.len(), |start| start + ".aligned".len());
         Spelling(&self.0[..end])
     }
@@ -270,7 +271,7 @@ impl Program {
     }
 
     /// The number of instructions of the kernel itself; those of the functions that it calls are behind them.
-    pub(crate) fn own_length(&self) -> usize {
+    pub fn own_length(&self) -> usize {
         let own = self.metas.iter().take_while(|meta| meta.function.is_none()).count();
         own.min(self.code.len())
     }

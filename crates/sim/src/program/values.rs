@@ -14,14 +14,15 @@ const DEPTH: u32 = 16;
 type Row = (Width, u32);
 
 /// The registers of a program that one instruction writes.
-pub(crate) struct Values<'p> {
+pub struct Values<'p> {
     program: &'p Program,
     /// The writer; `None` if there are several.
     writers: HashMap<Row, Option<usize>>,
 }
 
 impl<'p> Values<'p> {
-    pub(crate) fn of(program: &'p Program) -> Values<'p> {
+    /// The registers of a program.
+    pub fn of(program: &'p Program) -> Values<'p> {
         let mut writers = HashMap::new();
         for (pc, meta) in program.metas.iter().enumerate() {
             for row in &meta.writes {
@@ -32,7 +33,7 @@ impl<'p> Values<'p> {
     }
 
     /// Whether two accesses have the same address whenever all registers that it is made of have the same values.
-    pub(crate) fn same_address(&self, a: usize, b: usize) -> bool {
+    pub fn same_address(&self, a: usize, b: usize) -> bool {
         let address = |pc: usize| self.program.code.get(pc).map(|inst| inst.args.at[0]);
         let (Some(a), Some(b)) = (address(a), address(b)) else { return false };
         self.same_argument(a, b, DEPTH)
@@ -107,7 +108,7 @@ impl<'p> Values<'p> {
 
 impl Program {
     /// Whether two accesses have the same address, as far as the program decides.
-    pub(crate) fn same_address(&self, a: u32, b: u32) -> bool {
+    pub fn same_address(&self, a: u32, b: u32) -> bool {
         Values::of(self).same_address(at(a), at(b))
     }
 }

@@ -4,9 +4,9 @@
 
 use crate::harness::{Column, check, eval, pairs, patterns};
 use crate::sync::Grid;
+use warpproof_num::compare::Extremum;
+use warpproof_num::half;
 use warpproof_sim::StopKind;
-use warpproof_sim::num::compare::Extremum;
-use warpproof_sim::num::half;
 
 /// Code that sets `%p` to the address of the thread's own cell in a memory space, initialized with `%s0`.
 fn cell(space: &str) -> &'static str {

@@ -6,9 +6,9 @@ use super::float::{ROUNDINGS, SINGLES, doubles, flushed, low, num_round, saturat
 use super::harness::{Column, check, eval, patterns};
 use rustc_apfloat::ieee::{BFloat, Double, Half, Single};
 use rustc_apfloat::{Float, FloatConvert, Round};
-use warpproof_sim::num::fp8::{self, Fp8};
-use warpproof_sim::num::{convert, half};
-use warpproof_sim::schedule::SplitMix;
+use warpproof_num::fp8::{self, Fp8};
+use warpproof_num::random::SplitMix;
+use warpproof_num::{convert, half};
 
 const INTEGERS: [&str; 8] = ["u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64"];
 const INTEGER_ROUNDINGS: [&str; 4] = [".rni", ".rzi", ".rmi", ".rpi"];

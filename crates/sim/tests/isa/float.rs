@@ -4,11 +4,11 @@
 use super::harness::{Column, check, pairs};
 use rustc_apfloat::ieee::{Double, Single};
 use rustc_apfloat::{Float, Round};
-use warpproof_sim::num::Rounding;
-use warpproof_sim::num::compare::{Extremum, minmax_f32, minmax_f64};
-use warpproof_sim::num::float as num;
-use warpproof_sim::num::{approx, compare};
-use warpproof_sim::schedule::SplitMix;
+use warpproof_num::Rounding;
+use warpproof_num::compare::{Extremum, minmax_f32, minmax_f64};
+use warpproof_num::float as num;
+use warpproof_num::random::SplitMix;
+use warpproof_num::{approx, compare};
 
 /// Zeros, subnormals, ones, ties, huge numbers, infinities, NaNs and a few arbitrary numbers.
 pub(super) const SINGLES: [u64; 24] = [

@@ -13,11 +13,11 @@ use crate::mma::{Matrix, a_place, b_place, c_place, code, pack};
 use crate::vectors::{Capture, Case, captures, cases_of, committed, full};
 use std::collections::BTreeMap;
 use std::path::Path;
+use warpproof_num::Rounding;
+use warpproof_num::convert::{cvt_f16_f32, cvt_f32_f16};
+use warpproof_num::mma::rule::{Accumulator, Element, Rule, TensorCore, dot};
+use warpproof_num::random::SplitMix;
 use warpproof_sim::Blame;
-use warpproof_sim::num::Rounding;
-use warpproof_sim::num::convert::{cvt_f16_f32, cvt_f32_f16};
-use warpproof_sim::num::mma::rule::{Accumulator, Element, Rule, TensorCore, dot};
-use warpproof_sim::schedule::SplitMix;
 
 /// Elements of a type in a register.
 fn per(ty: &str) -> usize {

@@ -2,9 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a value that does not fit fails the test")]
 
 use super::harness::{Column, check, pairs};
-use warpproof_sim::num::compare::Extremum;
-use warpproof_sim::num::half;
-use warpproof_sim::schedule::SplitMix;
+use warpproof_num::compare::Extremum;
+use warpproof_num::half;
+use warpproof_num::random::SplitMix;
 
 /// Zeros, subnormals, ones, ties, huge numbers, infinities and NaNs, of f16 and of bf16.
 const CODES: [u64; 22] = [

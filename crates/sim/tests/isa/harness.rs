@@ -200,7 +200,7 @@ pub(crate) fn patterns(count: usize) -> Column {
         let top = 1u64 << (bits - 1);
         out.extend([top, top - 1, top.wrapping_add(1), top.wrapping_mul(2).wrapping_sub(1)]);
     }
-    let mut random = warpproof_sim::schedule::SplitMix(7);
+    let mut random = warpproof_num::random::SplitMix(7);
     while out.len() < count {
         out.push(random.next());
     }

@@ -4,8 +4,8 @@
 
 use crate::harness::{Column, eval};
 use crate::sync::Grid;
+use warpproof_num::random::SplitMix;
 use warpproof_sim::StopKind;
-use warpproof_sim::schedule::SplitMix;
 
 fn random(count: usize, seed: u64) -> Column {
     let mut random = SplitMix(seed);

@@ -37,6 +37,7 @@ mod tcgen05_pair;
 mod tensor;
 mod tensor_modes;
 mod texture;
+#[path = "../golden/vectors.rs"]
 mod vectors;
 mod video;
 mod wgmma;

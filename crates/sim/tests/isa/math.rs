@@ -2,8 +2,8 @@
 
 use super::float::{SINGLES, doubles, flushed, low};
 use super::harness::{Column, check, eval};
-use warpproof_sim::num::approx;
-use warpproof_sim::schedule::SplitMix;
+use warpproof_num::approx;
+use warpproof_num::random::SplitMix;
 
 fn column() -> Column {
     let mut all = SINGLES.to_vec();

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a setup failure fails the test")]
 
 use crate::harness::{Column, kernel, launch, levels};
-use warpproof_sim::schedule::SplitMix;
+use warpproof_num::random::SplitMix;
 use warpproof_sim::{Blame, Buffer, Device, Level, Stop, StopKind};
 
 const THREADS: usize = 64;

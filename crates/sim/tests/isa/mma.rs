@@ -11,10 +11,10 @@
 )]
 
 use crate::harness::{Column, eval_on};
-use warpproof_sim::num::Rounding;
-use warpproof_sim::num::float::fma_f64;
-use warpproof_sim::num::mma::rule::{Accumulator, Element, Rule, TensorCore, dot};
-use warpproof_sim::schedule::SplitMix;
+use warpproof_num::Rounding;
+use warpproof_num::float::fma_f64;
+use warpproof_num::mma::rule::{Accumulator, Element, Rule, TensorCore, dot};
+use warpproof_num::random::SplitMix;
 
 /// A matrix of codes by row.
 pub(crate) struct Matrix {
@@ -138,9 +138,7 @@ pub(crate) fn code(random: &mut SplitMix, element: Element, specials: bool) -> u
     }
     let value = ((bits >> 11) as f64 / (1u64 << 53) as f64 * 4.0 - 2.0) as f32;
     match element {
-        Element::F16 => {
-            u64::from(warpproof_sim::num::convert::cvt_f16_f32(value.to_bits(), Rounding::Rn, false))
-        }
+        Element::F16 => u64::from(warpproof_num::convert::cvt_f16_f32(value.to_bits(), Rounding::Rn, false)),
         Element::Bf16 => u64::from(value.to_bits() >> 16),
         Element::Tf32 => u64::from(value.to_bits() & 0xffff_e000),
         _ => bits & 0xff,

@@ -12,10 +12,10 @@
 
 use crate::harness::{Column, eval_on, levels, try_eval_on};
 use crate::mma::{Matrix, a_place, b_place, c_place, code, pack};
-use warpproof_sim::num::Rounding;
-use warpproof_sim::num::convert::cvt_f16_f32;
-use warpproof_sim::num::mma::rule::{Accumulator, Element, Rule, TensorCore, dot};
-use warpproof_sim::schedule::SplitMix;
+use warpproof_num::Rounding;
+use warpproof_num::convert::cvt_f16_f32;
+use warpproof_num::mma::rule::{Accumulator, Element, Rule, TensorCore, dot};
+use warpproof_num::random::SplitMix;
 use warpproof_sim::{Blame, StopKind};
 
 const VARIANTS: [&str; 2] = ["sp", "sp::ordered_metadata"];

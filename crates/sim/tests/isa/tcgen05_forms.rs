@@ -9,8 +9,8 @@
 )]
 
 use crate::tcgen05::{drain, fill, kernel, run};
-use warpproof_sim::num::Rounding;
-use warpproof_sim::num::convert::cvt_f16_f32;
+use warpproof_num::Rounding;
+use warpproof_num::convert::cvt_f16_f32;
 use warpproof_sim::{Blame, StopKind};
 
 /// Bytes of the operands in shared memory: A, then B.

@@ -15,8 +15,8 @@ use crate::harness::launch;
 use crate::tcgen05::{drain, fill, kernel, run};
 use crate::vectors::{Case, cases_of, committed, full};
 use std::path::Path;
-use warpproof_sim::num::Rounding;
-use warpproof_sim::num::convert::cvt_f16_f32;
+use warpproof_num::Rounding;
+use warpproof_num::convert::cvt_f16_f32;
 use warpproof_sim::{Blame, Buffer, Device, StopKind};
 
 /// Bytes of the operands in shared memory: A, B, scales of A, scales of B.

@@ -12,8 +12,8 @@
 
 use crate::harness::launch;
 use crate::tcgen05::{drain, fill};
-use warpproof_sim::num::Rounding;
-use warpproof_sim::num::convert::cvt_f16_f32;
+use warpproof_num::Rounding;
+use warpproof_num::convert::cvt_f16_f32;
 use warpproof_sim::schedule::{CopyTiming, Schedule};
 use warpproof_sim::{Blame, Buffer, Device, Stop, StopKind};
 

@@ -13,8 +13,8 @@ use crate::harness::{launch, levels};
 use crate::mma::{Matrix, a_place, code};
 use crate::vectors::{captures, cases_of, committed, full};
 use std::path::Path;
-use warpproof_sim::num::mma::rule::{Accumulator, Element, Rule, TensorCore, dot};
-use warpproof_sim::schedule::SplitMix;
+use warpproof_num::mma::rule::{Accumulator, Element, Rule, TensorCore, dot};
+use warpproof_num::random::SplitMix;
 use warpproof_sim::simd::Level;
 use warpproof_sim::{Blame, Buffer, Device, Stop, StopKind};
 

@@ -9,8 +9,8 @@
 use crate::harness::levels;
 use crate::mma::{Matrix, code};
 use crate::wgmma::{Case, element, sign};
-use warpproof_sim::num::mma::rule::{Accumulator, Element, Rule, TensorCore, dot};
-use warpproof_sim::schedule::SplitMix;
+use warpproof_num::mma::rule::{Accumulator, Element, Rule, TensorCore, dot};
+use warpproof_num::random::SplitMix;
 use warpproof_sim::simd::Level;
 use warpproof_sim::{Blame, StopKind};
 

@@ -12,10 +12,10 @@
 
 use crate::harness::{launch, levels, try_eval};
 use crate::mma::Matrix;
-use warpproof_sim::num::Rounding;
-use warpproof_sim::num::float::fma_f64;
-use warpproof_sim::num::mma::rule::{Accumulator, Element, Rule, TensorCore, dot};
-use warpproof_sim::schedule::SplitMix;
+use warpproof_num::Rounding;
+use warpproof_num::float::fma_f64;
+use warpproof_num::mma::rule::{Accumulator, Element, Rule, TensorCore, dot};
+use warpproof_num::random::SplitMix;
 use warpproof_sim::{Blame, Buffer, Device, StopKind};
 
 #[derive(Clone, Copy)]
@@ -155,7 +155,7 @@ fn small_float(random: &mut SplitMix) -> f32 {
 }
 
 fn f16_code(value: f32) -> u64 {
-    u64::from(warpproof_sim::num::convert::cvt_f16_f32(value.to_bits(), Rounding::Rn, false))
+    u64::from(warpproof_num::convert::cvt_f16_f32(value.to_bits(), Rounding::Rn, false))
 }
 
 const SHAPES: [(usize, usize, usize); 3] = [(16, 16, 16), (32, 8, 16), (8, 32, 16)];

@@ -2,11 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod barriers;
-mod bundles;
-mod communicating;
 mod faults;
 mod meeting;
-mod reductions;
 mod refusals;
 mod reserved;
 mod stack;

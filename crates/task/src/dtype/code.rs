@@ -1,8 +1,8 @@
 //! Codes in readable form.
 
 use serde_json::Value;
-use warpproof_sim::num::Rounding;
-use warpproof_sim::num::convert::cvt_f64_s64;
+use warpproof_num::Rounding;
+use warpproof_num::convert::cvt_f64_s64;
 
 use super::Dtype;
 

@@ -10,9 +10,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
+use warpproof_check::{Bounds, CheckLaunch, Class, Finding, Settings, Severity as Grade};
 use warpproof_gate::limits::Purpose;
 use warpproof_model::grouped;
-use warpproof_sim::check::{Bounds, Class, Finding, Settings, Severity as Grade};
 use warpproof_sim::cover::{Coverage, Line, Points};
 use warpproof_sim::{Device, Stop};
 use warpproof_toolchain::Source;
@@ -98,7 +98,7 @@ pub(crate) struct Check {
 const COPIES: usize = 64;
 
 /// A group of checks.
-type Listener = warpproof_sim::check::Check;
+type Listener = warpproof_check::Check;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -117,7 +117,7 @@ impl Form for Format {
 }
 
 /// A source of machine dependence.
-type MachineSource = warpproof_sim::check::Source;
+type MachineSource = warpproof_check::Source;
 
 fn source_named(text: &str) -> Result<MachineSource, String> {
     MachineSource::parse(text).ok_or_else(|| {

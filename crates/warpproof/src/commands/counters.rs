@@ -9,8 +9,8 @@ mod table;
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
+use warpproof_count::{CountLaunch, CountSettings, Counters as Counts, Sampling};
 use warpproof_gate::limits::Purpose;
-use warpproof_sim::count::{CountSettings, Counters as Counts, Sampling};
 use warpproof_sim::{Device, StopKind};
 use warpproof_toolchain::Source;
 

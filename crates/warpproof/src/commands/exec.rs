@@ -12,11 +12,11 @@ use std::process::{Command, ExitStatus};
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
+use warpproof_check::{Class, Finding, Label, Severity as Grade, Thread};
 use warpproof_cuda::driver::report::{COUNT, HostRecord, PlaceRecord, Record};
 use warpproof_cuda::driver::settings::Settings;
 use warpproof_cuda::driver::site::shown;
 use warpproof_model::grouped;
-use warpproof_sim::check::{Class, Finding, Label, Severity as Grade, Thread};
 use warpproof_sim::stop;
 use warpproof_toolchain::Source;
 

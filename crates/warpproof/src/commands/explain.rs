@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use warpproof_count::CountLaunch;
 
 use clap::{Args, ValueEnum};
 use warpproof_explain::{self, ExplainError, Explanation, Request, Timeline, html, text, trace};

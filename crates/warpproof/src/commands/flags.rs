@@ -5,10 +5,10 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use warpproof_count::{CountSettings, SampleSize};
 use warpproof_evidence::ledger::{Ledger, LedgerError};
 use warpproof_gate::runner::{Runner, RunnerError, Settings, this_program};
 use warpproof_model::{DEVICES, Device};
-use warpproof_sim::count::{CountSettings, SampleSize};
 use warpproof_toolchain::{CompileLimits, NotFound, Options};
 
 use super::evidence::of_ledger;

@@ -20,9 +20,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use warpproof_check::BufferRole;
 use warpproof_gate::limits::{INSTRUCTIONS_FLAG, MEMORY_FLAG, Purpose, flag_of};
 use warpproof_gate::parameter::Packed;
-use warpproof_sim::check::BufferRole;
 use warpproof_sim::program::ConstantBank;
 use warpproof_sim::{Device, Kernel, Launch, Module, Stop};
 use warpproof_toolchain::symbol::{self, Instances, NotOne};

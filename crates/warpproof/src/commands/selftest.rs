@@ -31,7 +31,7 @@ enum What {
 /// matrices) and silicon/*.txt (dot products captured on hardware). The exit code is 1 if any bit differs.
 #[derive(Debug, Args)]
 pub(crate) struct Mma {
-    /// The folder of vectors; crates/sim/tests/vectors in the source has some of them
+    /// The folder of vectors; crates/num/tests/golden in the source has some of them
     #[arg(value_name = "DIR")]
     folder: Option<PathBuf>,
     #[command(flatten)]

@@ -1,6 +1,6 @@
 //! A finding of a check, as a report.
 
-use warpproof_sim::check::{Finding, Severity as Grade};
+use warpproof_check::{Finding, Severity as Grade};
 use warpproof_toolchain::Source;
 
 use super::{Ptx, shown};

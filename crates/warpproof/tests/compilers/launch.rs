@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use warpproof_sim::check::{BufferRole, Class, Finding, Role, Settings, Severity};
-use warpproof_sim::count::CountSettings;
-use warpproof_sim::schedule::{Blocks, CopyTiming, Order, Schedule, SplitMix};
+use warpproof_check::{BufferRole, CheckLaunch, Class, Finding, Role, Settings, Severity};
+use warpproof_count::{CountLaunch, CountSettings};
+use warpproof_num::random::SplitMix;
+use warpproof_sim::schedule::{Blocks, CopyTiming, Order, Schedule};
 use warpproof_sim::{Buffer, Device, Launch, Level, Stop};
 
 use crate::data::{Data, Type};

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use cpp_demangle::{DemangleOptions, Symbol};
-use warpproof_sim::check::Role;
+use warpproof_check::Role;
 use warpproof_sim::{Blame, Device, StopKind};
 use warpproof_toolchain::{CompileOptions, Options, Source, Toolchain, WITHOUT_TOOLCHAIN};
 

@@ -15,7 +15,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde::Deserialize;
-use warpproof_sim::check::Role;
+use warpproof_check::Role;
 
 use crate::data::{Data, Type};
 use crate::launch::{Argument, Case, Launched};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::Value;
-use warpproof_sim::check::Class;
+use warpproof_check::Class;
 
 /// A finding or a report at a line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

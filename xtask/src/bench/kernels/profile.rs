@@ -17,30 +17,38 @@ use crate::section::Section;
 /// Functions that are printed for each run.
 const FUNCTIONS: usize = 12;
 
-/// Parts of the software GPU, in the order of the pictures, by the beginnings of paths below `crates/sim/src`. The first that fits counts.
+/// Parts of the software GPU, in the order of the pictures, by the beginnings of paths below `crates`. The first that fits counts.
 pub(super) const PARTS: &[(&str, &[&str])] = &[
-    ("arithmetic", &["num/", "simd.rs"]),
-    ("memory accesses", &["machine/access.rs", "machine/bundle.rs", "machine/watched.rs", "memory/"]),
-    ("shadow of global memory", &["check/global"]),
+    ("arithmetic", &["num/src/", "sim/src/simd.rs"]),
+    (
+        "memory accesses",
+        &[
+            "sim/src/machine/access.rs",
+            "sim/src/machine/bundle.rs",
+            "sim/src/machine/watched.rs",
+            "sim/src/memory/",
+        ],
+    ),
+    ("shadow of global memory", &["check/src/global"]),
     (
         "shadow of shared memory, order",
         &[
-            "check/race.rs",
-            "check/lines.rs",
-            "check/shape.rs",
-            "check/bundles.rs",
-            "check/shadow.rs",
-            "check/history.rs",
-            "check/clock.rs",
-            "check/cluster.rs",
-            "check/copies.rs",
+            "check/src/race.rs",
+            "check/src/lines.rs",
+            "check/src/shape.rs",
+            "check/src/bundles.rs",
+            "check/src/shadow.rs",
+            "check/src/history.rs",
+            "check/src/clock.rs",
+            "check/src/cluster.rs",
+            "check/src/copies.rs",
         ],
     ),
-    ("uninitialized values", &["check/init", "check/facts", "check/assigned.rs"]),
-    ("provenance", &["check/fragment"]),
-    ("other checks", &["check/"]),
-    ("counters", &["count/"]),
-    ("instructions, registers, warps", &[""]),
+    ("uninitialized values", &["check/src/init", "check/src/facts", "check/src/assigned.rs"]),
+    ("provenance", &["check/src/fragment"]),
+    ("other checks", &["check/src/"]),
+    ("counters", &["count/src/"]),
+    ("instructions, registers, warps", &["sim/src/"]),
 ];
 
 /// Code outside of the software GPU: copies, allocations, maps.
@@ -61,7 +69,7 @@ impl Cost {
 
 /// The part that a source file belongs to, if it is one of the software GPU.
 fn part(file: &str) -> Option<usize> {
-    let (_, path) = file.split_once("crates/sim/src/")?;
+    let (_, path) = file.split_once("crates/")?;
     PARTS.iter().position(|(_, starts)| starts.iter().any(|start| path.starts_with(start)))
 }
 
@@ -215,8 +223,8 @@ mod tests {
 
     #[test]
     fn a_function_has_its_own_instructions_without_those_of_calls() {
-        let text = "events: Ir\n\nfl=(1) crates/sim/src/check/race.rs\nfn=(1) warpproof_sim::check::race::access::h0123456789abcdef\n\
-                    10 5\nfi=(2) /rustc/1/library/core/src/slice/iter.rs\n20 3\nfi=(3) /build/x/crates/sim/src/num/add.rs\n7 2\n\
+        let text = "events: Ir\n\nfl=(1) crates/check/src/race.rs\nfn=(1) warpproof_check::race::access::h0123456789abcdef\n\
+                    10 5\nfi=(2) /rustc/1/library/core/src/slice/iter.rs\n20 3\nfi=(3) /build/x/crates/num/src/add.rs\n7 2\n\
                     cfi=(4) /usr/lib/libc.so\ncfn=(2) memcpy\ncalls=1 40\n11 100\n12 1\nfl=(4)\nfn=(2)\n40 100\ntotals: 111\n";
         let cost = parse(text);
         let named = |name: &str| PARTS.iter().position(|(part, _)| *part == name).unwrap_or(LIBRARIES);
@@ -224,13 +232,13 @@ mod tests {
         assert_eq!(cost.parts[named("arithmetic")], 3);
         assert_eq!(cost.parts[LIBRARIES], 100);
         assert_eq!(cost.total(), 111);
-        assert_eq!(cost.functions.get("warpproof_sim::check::race::access"), Some(&11));
+        assert_eq!(cost.functions.get("warpproof_check::race::access"), Some(&11));
     }
 
     #[test]
     fn every_file_of_the_software_gpu_belongs_to_a_part() {
         assert_eq!(part("crates/sim/src/machine/warp.rs"), Some(LIBRARIES - 1));
-        assert_eq!(part("/x/crates/sim/src/check/init/global.rs"), part("crates/sim/src/check/init.rs"));
+        assert_eq!(part("/x/crates/check/src/init/global.rs"), part("crates/check/src/init.rs"));
         assert_eq!(part("/rustc/1/library/core/src/slice/iter.rs"), None);
     }
 

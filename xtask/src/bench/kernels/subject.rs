@@ -3,6 +3,7 @@
 use std::fs;
 
 use serde_json::Value;
+use warpproof_check::{BufferRole, Role, Settings};
 use warpproof_kernels::attention::Attention;
 use warpproof_kernels::inputs::{Distribution, generate};
 use warpproof_kernels::ladder::LADDER;
@@ -10,7 +11,6 @@ use warpproof_kernels::plan::{Plan, Request};
 use warpproof_kernels::problem::Shape;
 use warpproof_launch::{Geometry, Gpu, SimError, Use};
 use warpproof_model::Device as Model;
-use warpproof_sim::check::{BufferRole, Role, Settings};
 use warpproof_sim::{Buffer, Device, Element, F16, Kernel, Launch, Module};
 use warpproof_toolchain::{CompileOptions, Options, Source, Toolchain};
 

@@ -4,9 +4,9 @@
 //! block of 32 k is a chain of instructions of 16 or 32 k, and 32 columns are four independent instructions.
 
 use super::Format;
-use warpproof_sim::num::convert::{cvt_f16_f32, cvt_f32_f16};
-use warpproof_sim::num::fp8::{Fp8, cvt_f16_fp8, cvt_f32_fp8, cvt_fp8_f32};
-use warpproof_sim::num::{Rounding, mma};
+use warpproof_num::convert::{cvt_f16_f32, cvt_f32_f16};
+use warpproof_num::fp8::{Fp8, cvt_f16_fp8, cvt_f32_fp8, cvt_fp8_f32};
+use warpproof_num::{Rounding, mma};
 use warpproof_sim::simd::{Level, Vectorized};
 
 /// Query rows that are computed together.

@@ -5,8 +5,8 @@ use super::product::{Core, ROWS, Row, SIDE, Tall};
 use super::{Arithmetic, Combine, Division, Exponent, Lanes, Sum, Values};
 use crate::format::OutputFormat;
 use std::ops::Range;
-use warpproof_sim::num::approx::{ex2_approx_f32, lg2_approx_f32, rcp_approx_f32};
-use warpproof_sim::num::float::NAN_F32;
+use warpproof_num::approx::{ex2_approx_f32, lg2_approx_f32, rcp_approx_f32};
+use warpproof_num::float::NAN_F32;
 use warpproof_sim::simd::{Level, Vectorized};
 
 /// Rows that share keys and values, but may see different numbers of them.

@@ -7,9 +7,9 @@ use super::registers::{converted, truncate16};
 use crate::isa::map::{map2, map3, merge};
 use crate::isa::{Bound, Refusal, Slot, Spec};
 use crate::machine::{Flow, LANES, Row, Type, Width, at};
-use crate::num::fp8::{self, Fp8};
-use crate::num::{Rounding, convert};
 use crate::simd::Simd;
+use warpproof_num::fp8::{self, Fp8};
+use warpproof_num::{Rounding, convert};
 
 #[inline(always)]
 fn pack16(upper: u16, lower: u16) -> u32 {

@@ -5,9 +5,9 @@ use super::registers::{converted, truncate16};
 use crate::bind;
 use crate::isa::map::{map2, map3};
 use crate::isa::{Bound, Definition, Refusal, Spec, Unit};
-use crate::num::fp8::{Fp8, cvt_f32_fp8};
-use crate::num::small::{Small, cvt_bf16_f32_rs, cvt_f32_small, scaled_bf16};
 use crate::simd::Simd;
+use warpproof_num::fp8::{Fp8, cvt_f32_fp8};
+use warpproof_num::small::{Small, cvt_bf16_f32_rs, cvt_f32_small, scaled_bf16};
 
 macro_rules! op {
     ($form:literal, $since:expr, $bind:ident) => {

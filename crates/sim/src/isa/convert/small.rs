@@ -10,11 +10,13 @@ use super::registers::{converted, truncate16};
 use crate::bind;
 use crate::isa::map::map2;
 use crate::isa::{Bound, Definition, Refusal, Spec, Unit};
-use crate::num::convert::{cvt_bf16_f32, cvt_f32_bf16, cvt_f32_f16};
-use crate::num::fp8::{Fp8, cvt_f32_fp8, cvt_fp8_f32};
-use crate::num::small::{Small, cvt_bf16_small, cvt_bf16_ue8m0, cvt_f16_small, cvt_small_f32, cvt_ue8m0_f32};
-use crate::num::{Rounding, half};
 use crate::simd::Simd;
+use warpproof_num::convert::{cvt_bf16_f32, cvt_f32_bf16, cvt_f32_f16};
+use warpproof_num::fp8::{Fp8, cvt_f32_fp8, cvt_fp8_f32};
+use warpproof_num::small::{
+    Small, cvt_bf16_small, cvt_bf16_ue8m0, cvt_f16_small, cvt_small_f32, cvt_ue8m0_f32,
+};
+use warpproof_num::{Rounding, half};
 
 macro_rules! op {
     ($form:literal, $since:expr, $bind:ident) => {

@@ -53,7 +53,7 @@ pub(in crate::isa) const DEFINITIONS: &[Definition] = &[
 
 impl ByteMatrix {
     /// The row and the element in it that a byte of a register holds. Rows are numbered by the lanes that give their addresses.
-    pub(crate) fn place(self, register: usize, lane: usize, byte: usize) -> (usize, usize) {
+    pub fn place(self, register: usize, lane: usize, byte: usize) -> (usize, usize) {
         let (g, t) = (lane / 4, lane % 4);
         match self.shape {
             ByteShape::M8N16 => (8 * register + g, 4 * t + byte),
@@ -65,7 +65,7 @@ impl ByteMatrix {
     }
 
     /// The bytes of a row that an element has a part of, one bit each.
-    pub(crate) fn covered(self, element: usize) -> u32 {
+    pub fn covered(self, element: usize) -> u32 {
         let first = at(self.bits) * element;
         let (first, last) = (first / 8, (first + at(self.bits) - 1) / 8);
         (first..=last).fold(0, |bytes, byte| bytes | 1 << byte)

@@ -26,10 +26,10 @@ use super::{
 use crate::bind;
 use crate::isa::Shape;
 use crate::machine::{Flow, LANES, Row, Type, Warp, at};
-use crate::num::mma::scaled::{self, Scale};
-use crate::num::mma::{self, Element, TensorCore};
 use crate::simd::Simd;
 use crate::stop::{Blame, StopKind};
+use warpproof_num::mma::scaled::{self, Scale};
+use warpproof_num::mma::{self, Element, TensorCore};
 
 macro_rules! op {
     ($form:literal, $since:expr, $bind:ident) => {

@@ -38,10 +38,10 @@ use super::{
 };
 use crate::bind;
 use crate::machine::{Flow, Row, Type, Warp, at};
-use crate::num::fp8::Fp8;
-use crate::num::mma::{self, Accumulator, Element, Sparse, TensorCore};
 use crate::simd::Simd;
 use crate::stop::{Blame, StopKind};
+use warpproof_num::fp8::Fp8;
+use warpproof_num::mma::{self, Accumulator, Element, Sparse, TensorCore};
 
 macro_rules! op {
     ($variant:literal, $rest:literal, $since:expr, $bind:ident) => {

@@ -756,13 +756,3 @@ pub enum StackOp {
     Restore,
     Allocate,
 }
-
-/// The instruction of an opcode with its modifiers, without operands.
-#[cfg(test)]
-pub(crate) fn spelled(text: &str) -> Op {
-    let mut words = text.split('.');
-    let opcode = words.next().unwrap();
-    let given: Vec<&str> = words.collect();
-    let (_, modifiers) = super::find(opcode, &given).unwrap();
-    Op::of(&super::Spec { modifiers, operands: Vec::new(), sm: 90, used: u32::MAX }).unwrap()
-}

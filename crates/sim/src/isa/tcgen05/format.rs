@@ -28,9 +28,9 @@
 //! ```
 
 use crate::machine::at;
-use crate::num::mma::scaled::Scale;
-use crate::num::mma::tensor::{Kind, Line, MOST_K};
-use crate::num::mma::{Accumulator, Element, IntElement};
+use warpproof_num::mma::scaled::Scale;
+use warpproof_num::mma::tensor::{Kind, Line, MOST_K};
+use warpproof_num::mma::{Accumulator, Element, IntElement};
 
 /// What an instruction descriptor describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

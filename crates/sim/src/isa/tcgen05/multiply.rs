@@ -16,8 +16,8 @@ use crate::isa::descriptor::Descriptor;
 use crate::isa::{Args, Bound, Refusal, Shape, Slot, Spec};
 use crate::machine::{Action, Blocks, Flow, Type, WORK_UNIT, Warp, Work, at, lanes_of};
 use crate::memory::{SharedMemory, TensorMemory};
-use crate::num::mma::tensor::{COLUMNS, Line, MOST_K, Piece, ROWS, multiply};
 use crate::stop::{Blame, StopKind};
+use warpproof_num::mma::tensor::{COLUMNS, Line, MOST_K, Piece, ROWS, multiply};
 
 /// Where A is.
 #[derive(Clone, Copy, Debug)]

@@ -18,11 +18,11 @@ use crate::isa::mma::{fp8_format, int_elements};
 use crate::isa::tile::{Code, gather_a, gather_c, scatter_c};
 use crate::isa::{Args, Bound, Definition, Refusal, Spec, Unit};
 use crate::machine::{Flow, PendingMultiply, Warp, at};
-use crate::num::fp8::Fp8;
-use crate::num::mma::{self, Accumulator, Element, Sparse, TensorCore};
 use crate::simd::Simd;
 use crate::stop::{Blame, StopKind};
 use std::ops::BitXor;
+use warpproof_num::fp8::Fp8;
+use warpproof_num::mma::{self, Accumulator, Element, Sparse, TensorCore};
 
 macro_rules! op {
     ($form:expr, $bind:ident) => {

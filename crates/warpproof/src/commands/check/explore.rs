@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use clap::Args;
+use warpproof_check::{Bounds, Explored};
 use warpproof_model::grouped;
-use warpproof_sim::check::{Bounds, Explored};
 
 /// The default number of preemptions: nearly all known bugs need at most two (Musuvathi and Qadeer, PLDI
 /// 2007).

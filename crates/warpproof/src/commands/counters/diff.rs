@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use warpproof_count::{Change, Flat, LineKey};
 use warpproof_model::grouped;
-use warpproof_sim::count::{Change, Flat, LineKey};
 
 use super::Diff;
 use super::file::{Document, SCHEMA};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use warpproof_sim::count::{Flat, LineKey, Sampling};
+use warpproof_count::{Flat, LineKey, Sampling};
 
 use warpproof_toolchain::Source;
 

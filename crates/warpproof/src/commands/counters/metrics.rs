@@ -6,8 +6,8 @@
 
 use std::fmt::Write;
 
+use warpproof_count::names::{METRICS, Metric, Value};
 use warpproof_model::grouped;
-use warpproof_sim::count::names::{METRICS, Metric, Value};
 use warpproof_task::nearest;
 
 use super::Counted;

@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anstyle::Style;
+use warpproof_count::{Counters, LineKey, MemoryOp, Sampling, Totals, Traffic};
 use warpproof_model::grouped;
-use warpproof_sim::count::{Counters, LineKey, MemoryOp, Sampling, Totals, Traffic};
 use warpproof_sim::memory::Space;
 use warpproof_toolchain::Source;
 

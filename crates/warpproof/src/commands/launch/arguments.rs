@@ -1,9 +1,9 @@
 //! Arguments of a launch, laid out in device memory.
 
+use warpproof_check::{BufferRole, Role};
 use warpproof_gate::parameter::{Member, Packed};
 use warpproof_gate::tensor_file;
 use warpproof_sim::Device;
-use warpproof_sim::check::{BufferRole, Role};
 use warpproof_sim::memory::HeapError;
 use warpproof_task::dtype::Dtype;
 

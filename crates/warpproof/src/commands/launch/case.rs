@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
+use warpproof_check::BufferRole;
 use warpproof_evidence::record::{Obstacle, Outcome as Ended};
 use warpproof_gate::parameter::Packed;
 use warpproof_gate::reference::python::Workers;
 use warpproof_gate::stage::{Bench, CaseName, Ending, Staged, compile};
 use warpproof_gate::variable::Variable;
-use warpproof_sim::check::BufferRole;
 use warpproof_sim::{Device, Stop};
 use warpproof_task::{At, Candidate, Program, Task};
 use warpproof_toolchain::{Part, Source, Toolchain, symbol};

@@ -2,9 +2,9 @@
 //! seed, and numbers are computed from its output with integer arithmetic and the four operations that IEEE
 //! 754 defines bit-exactly.
 
-use warpproof_sim::num::Rounding;
-use warpproof_sim::num::convert::cvt_f64_u64;
-use warpproof_sim::schedule::SplitMix;
+use warpproof_num::Rounding;
+use warpproof_num::convert::cvt_f64_u64;
+use warpproof_num::random::SplitMix;
 use warpproof_task::dtype::Dtype;
 
 use super::spec::Fill;

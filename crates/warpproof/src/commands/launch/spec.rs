@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::map::MapSpec;
-use warpproof_sim::check::Role;
+use warpproof_check::Role;
 use warpproof_task::dtype::{Dtype, integer};
 
 /// An argument as the user described it.
@@ -684,7 +684,7 @@ mod tests {
             "x", ":", "f32", "u8", "[", "]", "=", "in:", "randn", "(", ")", ",", "-1", "1e99", "@", "#", "é",
             "x4", "{", "}", "+",
         ];
-        let mut random = warpproof_sim::schedule::SplitMix(1);
+        let mut random = warpproof_num::random::SplitMix(1);
         for _ in 0..20_000 {
             let mut text = String::new();
             for _ in 0..random.next() % 9 {

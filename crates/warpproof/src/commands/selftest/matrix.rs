@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde_json::{Value, json};
-use warpproof_sim::num::Rounding;
-use warpproof_sim::num::convert::{cvt_f16_f32, cvt_f32_f16};
+use warpproof_num::Rounding;
+use warpproof_num::convert::{cvt_f16_f32, cvt_f32_f16};
 use warpproof_sim::{Buffer, Device, HeapError};
 use warpproof_toolchain::Source;
 
@@ -103,7 +103,7 @@ fn compare(mma: &Mma) -> Result<Tallies, Box<Report>> {
         let report = Report::error(Kind::Usage, "the folder of vectors is missing");
         Box::new(report.help(
             "pass the folder with mma-ada.jsonl and silicon/*.txt; some of them are in the source, in \
-             crates/sim/tests/vectors",
+             crates/num/tests/golden",
         ))
     })?;
     let cases = vectors::cases(&folder.join("mma-ada.jsonl"))?;
