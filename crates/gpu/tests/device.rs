@@ -181,25 +181,24 @@ fn a_module_is_loaded_set_launched_and_unloaded() {
 }
 
 /// What every device of the launch trait does.
-fn doubled<G: Gpu>(device: &mut G) -> Vec<u8> {
-    let done = |error: G::Error| panic!("{error}");
-    let module = device.load(MODULE).unwrap_or_else(done);
-    let x = device.allocate("x", 128, Use::Input).unwrap_or_else(done);
-    let y = device.allocate("y", 128, Use::Output).unwrap_or_else(done);
-    device.write(&x, &ramp(32, 1.0)).unwrap_or_else(done);
+fn doubled<G: Gpu>(device: &mut G) -> Result<Vec<u8>, G::Error> {
+    let module = device.load(MODULE)?;
+    let x = device.allocate("x", 128, Use::Input)?;
+    let y = device.allocate("y", 128, Use::Output)?;
+    device.write(&x, &ramp(32, 1.0))?;
     let params = [device.address(&x).to_le_bytes(), device.address(&y).to_le_bytes()].concat();
     let geometry = Geometry { grid: [1, 1, 1], block: 32, shared: 128 };
-    device.launch(&module, "scaled", geometry, &params).unwrap_or_else(done);
-    let found = device.read(&y).unwrap_or_else(done);
-    device.free(x).unwrap_or_else(done);
-    device.free(y).unwrap_or_else(done);
-    found
+    device.launch(&module, "scaled", geometry, &params)?;
+    let found = device.read(&y)?;
+    device.free(x)?;
+    device.free(y)?;
+    Ok(found)
 }
 
 #[test]
 fn it_is_a_device_of_the_launch_trait() {
     on_driver("it_is_a_device_of_the_launch_trait", "l4", || {
-        assert_eq!(doubled(&mut Cuda::open(0).unwrap()), ramp(32, 2.0));
+        assert_eq!(doubled(&mut Cuda::open(0).unwrap()).unwrap(), ramp(32, 2.0));
     });
 }
 
