@@ -128,6 +128,7 @@ pub struct BulkCopy {
 
 impl BulkCopy {
     /// The copies that the rows of a tensor copy are, as if each were one of its own.
+    #[inline]
     pub fn rows<'a>(&'a self, rows: &'a [(u64, u32)]) -> impl Iterator<Item = BulkCopy> + 'a {
         rows.iter().map(|(address, bytes)| {
             let place =
@@ -385,6 +386,7 @@ pub struct SharedAccess<'a> {
 
 impl SharedAccess<'_> {
     /// Calls `f` with the access as any other.
+    #[inline]
     pub fn widened(&self, f: impl FnOnce(&Access<'_>)) {
         let SharedAccess { block, warp, pc, kind, offsets, bytes, lanes, .. } = *self;
         let addresses = &offsets.widened();
@@ -425,6 +427,7 @@ pub struct GlobalWords {
 
 impl GlobalWords {
     /// Calls `f` with the load as any other access.
+    #[inline]
     pub fn widened(&self, f: impl FnOnce(&Access<'_>)) {
         let GlobalWords { block, warp, pc, starts, halves } = *self;
         let mut addresses = Row([0; LANES]);
@@ -451,11 +454,13 @@ impl GlobalWords {
     }
 
     /// The bytes that each half reads: the first address, and how many.
+    #[inline]
     pub fn pieces(&self) -> [(u64, u64); 2] {
         [0, 1].map(|half| (self.starts[half], if self.halves[half] == Half::Run { 64 } else { 4 }))
     }
 
     /// The lowest address, and the one behind the highest byte.
+    #[inline]
     pub fn ends(&self) -> (u64, u64) {
         let [(a, a_bytes), (b, b_bytes)] = self.pieces();
         (a.min(b), a.saturating_add(a_bytes).max(b.saturating_add(b_bytes)))
@@ -477,6 +482,7 @@ pub struct BundleReads<'a> {
 
 impl BundleReads<'_> {
     /// Calls `f` with each load as any other access.
+    #[inline]
     pub fn each(&self, mut f: impl FnMut(&SharedAccess<'_>)) {
         for (pc, load) in self.bundle.loads() {
             let Some(place) = self.places.get(load.base) else { continue };
@@ -488,6 +494,7 @@ impl BundleReads<'_> {
     }
 
     /// The bytes between the first and the last one that a load from a register reads.
+    #[inline]
     pub fn extent(&self, base: usize) -> Range<u32> {
         let (Some(base), Some(place)) = (self.bundle.bases.get(base), self.places.get(base)) else {
             return 0..0;

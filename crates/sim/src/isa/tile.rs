@@ -84,6 +84,7 @@ pub(super) fn place_a<T: Code>(m: usize, k: usize, register: usize, lane: usize)
 }
 
 /// As [`place_a`], for this number of elements per register.
+#[inline]
 pub fn place_a_of(per: usize, m: usize, k: usize, register: usize, lane: usize) -> (usize, usize) {
     let halves = m.min(16) / 8;
     let chunks = k / (4 * per);
@@ -98,6 +99,7 @@ pub(super) fn place_b<T: Code>(k: usize, register: usize, lane: usize) -> (usize
 }
 
 /// As [`place_b`], for this number of elements per register.
+#[inline]
 pub fn place_b_of(per: usize, k: usize, register: usize, lane: usize) -> (usize, usize) {
     let chunks = k / (4 * per);
     let (tile, chunk) = (register / chunks, register % chunks);
@@ -105,6 +107,7 @@ pub fn place_b_of(per: usize, k: usize, register: usize, lane: usize) -> (usize,
 }
 
 /// The row and column of element `i` of a lane's accumulators.
+#[inline]
 pub fn place_c(m: usize, n: usize, i: usize, lane: usize) -> (usize, usize) {
     let halves = m.min(16) / 8;
     let (pair, e) = (i / 2, i % 2);

@@ -71,6 +71,7 @@ impl Told<'_> {
 }
 
 /// The lanes set in a mask, lowest first.
+#[inline]
 pub fn lanes_of(mask: u32) -> impl Iterator<Item = usize> {
     let mut rest = mask;
     std::iter::from_fn(move || {

@@ -32,6 +32,7 @@ pub struct Place {
 
 impl Place {
     /// The addresses at a distance.
+    #[inline]
     #[expect(
         clippy::as_conversions,
         clippy::cast_possible_truncation,

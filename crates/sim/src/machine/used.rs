@@ -27,6 +27,7 @@ fn used_pieces(used: u32, bytes: u32) -> impl Iterator<Item = (u32, u32)> {
 
 impl Access<'_> {
     /// Calls `each` with the access, or with each used piece of an access that reads more than it uses.
+    #[inline]
     pub fn by_use(&self, mut each: impl FnMut(&Access<'_>)) {
         if self.used == u32::MAX {
             return each(self);

@@ -115,6 +115,7 @@ impl Page {
 pub struct PageHasher(u64);
 
 impl Hasher for PageHasher {
+    #[inline]
     fn finish(&self) -> u64 {
         self.0
     }
@@ -123,6 +124,7 @@ impl Hasher for PageHasher {
             self.write_u64(u64::from(*b));
         }
     }
+    #[inline]
     fn write_u64(&mut self, n: u64) {
         self.0 = (self.0 ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
     }

@@ -77,6 +77,7 @@ impl Load {
         clippy::cast_sign_loss,
         reason = "within `REACH`; the sum is in shared memory"
     )]
+    #[inline]
     pub fn step(self) -> u32 {
         (self.offset >> 2) as u32
     }
@@ -110,6 +111,7 @@ impl Sum {
     }
 
     /// The number of its instructions.
+    #[inline]
     pub fn length(&self) -> usize {
         3 * self.factors.len()
     }
@@ -117,6 +119,7 @@ impl Sum {
 
 impl Bundle {
     /// The loads with their instructions.
+    #[inline]
     pub fn loads(&self) -> impl Iterator<Item = (u32, &Load)> {
         (self.first..).zip(&self.steps).filter_map(|(pc, step)| match step {
             Step::Load(load) => Some((pc, load)),
@@ -126,11 +129,13 @@ impl Bundle {
 
     /// Whether it is worth it without an observer of instructions. Instructions that only compute are not faster together, only observed
     /// together.
+    #[inline]
     pub fn is_faster(&self) -> bool {
         !self.bases.is_empty()
     }
 
     /// The number of instructions.
+    #[inline]
     pub fn length(&self) -> u32 {
         u32::try_from(self.steps.len()).unwrap_or(u32::MAX)
     }

@@ -185,6 +185,7 @@ impl Program {
     }
 
     /// The opcode of an instruction with its modifiers, to be shown.
+    #[inline]
     pub fn opcode(&self, pc: usize) -> Spelling<'_> {
         let (start, end) = self.metas.get(pc).map_or((0, 0), |meta| meta.span);
         let text = self.text.get(at(start)..at(end)).unwrap_or("");
@@ -277,6 +278,7 @@ impl Program {
     }
 
     /// What an instruction is; an instruction that stops the launch for a number beyond the program.
+    #[inline]
     pub fn op(&self, pc: u32) -> &Op {
         self.metas.get(at(pc)).map_or(&Op::Refused, |meta| &meta.op)
     }

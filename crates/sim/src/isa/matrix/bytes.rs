@@ -53,6 +53,7 @@ pub(in crate::isa) const DEFINITIONS: &[Definition] = &[
 
 impl ByteMatrix {
     /// The row and the element in it that a byte of a register holds. Rows are numbered by the lanes that give their addresses.
+    #[inline]
     pub fn place(self, register: usize, lane: usize, byte: usize) -> (usize, usize) {
         let (g, t) = (lane / 4, lane % 4);
         match self.shape {
@@ -65,6 +66,7 @@ impl ByteMatrix {
     }
 
     /// The bytes of a row that an element has a part of, one bit each.
+    #[inline]
     pub fn covered(self, element: usize) -> u32 {
         let first = at(self.bits) * element;
         let (first, last) = (first / 8, (first + at(self.bits) - 1) / 8);
