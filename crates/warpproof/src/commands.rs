@@ -17,6 +17,7 @@ mod explain;
 mod export;
 pub(crate) mod flags;
 pub(crate) mod fleet;
+mod fragments;
 pub(crate) mod gate;
 mod init;
 mod launch;
@@ -64,6 +65,7 @@ commands![
     nvcc::Nvcc,
     explain::Explain,
     counters::Counters,
+    fragments::Fragments,
     init::Init,
     gate::Gate,
     tune::Tune,
