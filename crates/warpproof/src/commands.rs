@@ -10,6 +10,7 @@ mod completions;
 mod counters;
 mod device;
 pub(crate) mod device_runner;
+mod diff;
 mod doctor;
 mod evidence;
 pub(crate) mod exec;
@@ -65,6 +66,7 @@ commands![
     nvcc::Nvcc,
     explain::Explain,
     counters::Counters,
+    diff::Diff,
     fragments::Fragments,
     init::Init,
     gate::Gate,
