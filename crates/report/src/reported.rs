@@ -72,7 +72,7 @@ pub(super) fn of<'a>(
     sorted
 }
 
-/// A heading, a sentence and the table; nothing if there are no reported figures.
+/// A heading, a sentence and the table; nothing without reported figures.
 pub(super) fn section(evidence: &Evidence, all: &[Reported]) -> Result<Vec<Block>, ViewError> {
     if all.is_empty() {
         return Ok(Vec::new());

@@ -408,7 +408,7 @@ fn resources(evidence: &Evidence, one: &Judged) -> Result<Option<Phrase>, ViewEr
     Ok(if first { None } else { Some(line) })
 }
 
-/// The candidate of the newest verdict, or of the newest step if there are no verdicts: the stage of work that was
+/// The candidate of the newest verdict, or without verdicts of the newest step: the stage of work that was
 /// evaluated last.
 pub fn newest_subject(evidence: &Evidence, run: Option<&str>, candidate: Option<&str>) -> Option<Subject> {
     let mut steps = None;

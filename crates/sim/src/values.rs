@@ -4,7 +4,8 @@
 use crate::device::{Device, Launch};
 use crate::element::{Bf16, F16};
 use crate::isa::Op;
-use crate::machine::{LANES, Outcome, Registers, Width, at};
+use crate::isa::op::{Bits, Element, MoveShape};
+use crate::machine::{LANES, Outcome, Registers, Type, Width, at};
 use crate::observe::{Issue, Observer};
 use crate::program::Program;
 use crate::stop::SourceLine;
@@ -31,33 +32,35 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format of an opcode's result: of a comparison a predicate, else that of the first type in its name.
-    fn of(opcode: &str, width: Width) -> Self {
+    /// The format of the result of an operation, or of what it stores.
+    fn of(op: &Op, width: Width) -> Self {
         let bits = match width {
             Width::Pred => return Self::Predicate,
             Width::W32 => 32,
             Width::W64 => 64,
             Width::W128 => 128,
         };
-        for part in opcode.split('.').skip(1) {
-            let found = match part {
-                "f64" => Self::Float(64),
-                "f32" | "tf32" => Self::Float(32),
-                "f16" => Self::Float(16),
-                "bf16" => Self::Bf16,
-                "s8" | "s16" | "s32" | "s64" => Self::Signed(bits),
-                "u8" | "u16" | "u32" | "u64" => Self::Unsigned(bits),
-                "b8" | "b16" | "b32" | "b64" | "f16x2" | "bf16x2" => Self::Bits(bits),
-                _ => continue,
-            };
-            // The result of `mul.wide.u32` has twice the bits of its type.
-            return if matches!(found, Self::Float(64)) == (bits == 64) || !matches!(found, Self::Float(_)) {
-                found
-            } else {
-                Self::Bits(bits)
-            };
+        let ty = match op {
+            Op::Arithmetic(one) if !one.pairs && !one.quads => one.ty,
+            Op::Convert(one) if !one.pack => one.to,
+            Op::Move(one) if one.shape == MoveShape::Copy => Some(one.ty),
+            Op::Load(one) => Some(one.ty),
+            Op::Store(one) => Some(one.ty),
+            Op::Atomic(one) => Some(one.ty),
+            Op::Multiply(one) if one.elements[0] == Element::F32 => Some(Type::F32),
+            Op::Select(ty) | Op::Bits(Bits::ShiftLeft(ty) | Bits::ShiftRight(ty)) => Some(*ty),
+            _ => None,
+        };
+        match ty {
+            Some(Type::F64) if bits == 64 => Self::Float(64),
+            Some(Type::F32 | Type::TF32) if bits == 32 => Self::Float(32),
+            Some(Type::F16) if bits == 32 => Self::Float(16),
+            Some(Type::BF16) if bits == 32 => Self::Bf16,
+            // The result of `mul.wide` has twice the bits of its type.
+            Some(Type::S8 | Type::S16 | Type::S32 | Type::S64) => Self::Signed(bits),
+            Some(Type::U8 | Type::U16 | Type::U32 | Type::U64) => Self::Unsigned(bits),
+            _ => Self::Bits(bits),
         }
-        Self::Bits(bits)
     }
 
     /// The number that some bits stand for.
@@ -161,7 +164,6 @@ pub fn points(
 /// The result of one instruction; `None` for a branch or a barrier.
 fn result(program: &Program, pc: u32, line: usize) -> Option<Point> {
     let meta = program.metas.get(at(pc))?;
-    let opcode = program.opcode(at(pc)).to_string();
     let (rows, stores): (Vec<(Width, u32)>, bool) = match &meta.op {
         Op::Store(store) => {
             let rows = program.code.get(at(pc))?.args.all.iter().take(at(store.vector));
@@ -178,7 +180,7 @@ fn result(program: &Program, pc: u32, line: usize) -> Option<Point> {
         }
         _ => (meta.writes.to_vec(), false),
     };
-    let format = rows.first().map(|(width, _)| Format::of(&opcode, *width))?;
+    let format = rows.first().map(|(width, _)| Format::of(&meta.op, *width))?;
     Some(Point { pc, rows, stores, format, line })
 }
 
@@ -348,7 +350,9 @@ LOOP:
         let module = device.load(SUM).unwrap();
         let kernel = module.kernel("sum").unwrap();
         let program = kernel.program();
-        let is_at = |pc: u32, _: &[SourceLine]| program.opcode(at(pc)).to_string() == wanted;
+        let is_at = |pc: u32, _: &[SourceLine]| {
+            program.place(pc).is_some_and(|place| place.instruction.starts_with(wanted))
+        };
         let points = points(&program, 0, assigned, is_at);
         let launch = kernel.launch().grid(2).block(32).arg(&out);
         let (outcome, values) = device.values(&launch, &points, limit);
@@ -383,17 +387,17 @@ LOOP:
 
     #[test]
     fn bits_are_read_by_their_format() {
-        for (opcode, width, bits, shown) in [
-            ("max.f32", Width::W32, 0x3fc0_0000, "1.5"),
-            ("cvt.rn.f16.f32", Width::W32, 0x3e00, "1.5"),
-            ("cvt.rn.bf16.f32", Width::W32, 0x3fc0, "1.5"),
-            ("add.s32", Width::W32, 0xffff_ffff, "-1"),
-            ("add.u32", Width::W32, 0xffff_ffff, "4294967295"),
-            ("add.f64", Width::W64, 0x3ff8_0000_0000_0000, "1.5"),
-            ("mov.b32", Width::W32, 0x1f, "0x0000001f"),
-            ("setp.lt.f32", Width::Pred, 1, "true"),
+        for (format, bits, shown) in [
+            (Format::Float(32), 0x3fc0_0000, "1.5"),
+            (Format::Float(16), 0x3e00, "1.5"),
+            (Format::Bf16, 0x3fc0, "1.5"),
+            (Format::Signed(32), 0xffff_ffff, "-1"),
+            (Format::Unsigned(32), 0xffff_ffff, "4294967295"),
+            (Format::Float(64), 0x3ff8_0000_0000_0000, "1.5"),
+            (Format::Bits(32), 0x1f, "0x0000001f"),
+            (Format::Predicate, 1, "true"),
         ] {
-            assert_eq!(Format::of(opcode, width).shown(bits), shown, "{opcode}");
+            assert_eq!(format.shown(bits), shown, "{format:?}");
         }
     }
 }
