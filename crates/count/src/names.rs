@@ -340,6 +340,7 @@ metrics! {
 
     // Behind L1.
     Estimate "sector" "lts__t_sectors.sum" "loads, stores, atomics and reductions" |c| count(c.second_level().sectors());
+    Estimate "sector" "lts__t_sectors_aperture_device.sum" "all of lts__t_sectors: no access goes to the host's memory" |c| count(c.second_level().sectors());
     Estimate "sector" "lts__t_sectors_op_read.sum" "sectors that a block loads for the first time, and all loads past L1" |c| {
         count(c.second_level().loads)
     };

@@ -128,7 +128,7 @@ pub struct VerdictRecord {
 }
 
 /// A note about a candidate, a run or other records.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NoteRecord {
     /// What kind of note: hypothesis, expected gain, cost.
     pub topic: String,
@@ -143,6 +143,15 @@ pub struct NoteRecord {
     /// The records it is about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub about: Vec<Hash>,
+    /// Further facts by name: the device of a reported figure, the risk of an option.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fields: BTreeMap<String, String>,
+    /// Its numbers, all of them reported.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub figures: Vec<Figure>,
+    /// Files stored with it, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub objects: BTreeMap<String, Hash>,
 }
 
 /// A body that is kept unchanged because it could not be understood.
@@ -257,7 +266,7 @@ warpproof_task::words! {
 }
 
 warpproof_task::words! {
-    /// The origin of a figure. The three are never mixed.
+    /// The origin of a figure. The four are never mixed.
     FigureKind {
         /// Counted by the software GPU or by a compiler: exact.
         Counted = "counted",
@@ -265,6 +274,8 @@ warpproof_task::words! {
         Predicted = "predicted",
         /// Measured on a named device.
         Measured = "measured",
+        /// Taken from a file; Warpproof did not produce it. Only notes have such figures, and no verdict rests on one.
+        Reported = "reported",
     }
 }
 
@@ -431,7 +442,8 @@ impl Body {
         let map = match self {
             Self::Run(run) => &run.objects,
             Self::Step(step) => &step.objects,
-            Self::Verdict(_) | Self::Note(_) => return Vec::new(),
+            Self::Note(note) => &note.objects,
+            Self::Verdict(_) => return Vec::new(),
             Self::Raw(raw) => {
                 let map = raw.json.get("objects").and_then(Value::as_object);
                 let hash = |value: &Value| value.as_str()?.parse().ok();
@@ -474,6 +486,9 @@ impl Body {
                 }
                 step.figures.iter().try_for_each(|figure| {
                     given(&figure.name, "the name of a figure")?;
+                    if figure.kind == FigureKind::Reported {
+                        return Err(Invalid("a step has a reported figure".into()));
+                    }
                     figure
                         .threshold
                         .as_ref()
@@ -496,7 +511,14 @@ impl Body {
             }
             Self::Note(note) => {
                 given(&note.topic, "the topic of the note")?;
-                given(&note.text, "the text of the note")
+                given(&note.text, "the text of the note")?;
+                note.figures.iter().try_for_each(|figure| {
+                    given(&figure.name, "the name of a figure")?;
+                    if figure.kind != FigureKind::Reported {
+                        return Err(Invalid("a note has a figure that is not reported".into()));
+                    }
+                    Ok(())
+                })
             }
             Self::Raw(raw) => {
                 Err(Invalid(format!("records of kind `{}` can be read but not written", raw.kind).into()))

@@ -70,3 +70,33 @@ pub const SUSPECT: &str = "suspect";
 pub const RULED_OUT: &str = "ruled out";
 /// A note about a candidate: the name of its parent.
 pub const PARENT: &str = "parent";
+/// A note about a candidate: a latency that someone else measured, as a reported figure named [`LATENCY`].
+pub const MEASURED: &str = "measured";
+/// A note about a suspect: the test that would confirm it or rule it out.
+pub const TEST: &str = "test";
+/// A note about a candidate: a suspect that was confirmed.
+pub const CONFIRMED: &str = "confirmed";
+/// A note: what was learned.
+pub const LESSON: &str = "lesson";
+/// A note: a possible next stage, with [`TARGET`], [`EFFORT`], [`RISK`] and [`RATIONALE`].
+pub const OPTION: &str = "option";
+
+/// A field of an option: its goal.
+pub const TARGET: &str = "target";
+/// A field of an option: the expected work.
+pub const EFFORT: &str = "effort";
+/// A field of an option: the chance that it fails, or what may fail.
+pub const RISK: &str = "risk";
+/// A field of an option: the reason to try it.
+pub const RATIONALE: &str = "rationale";
+/// A field of a note: the task it belongs to.
+pub const TASK: &str = "task";
+/// A field of a reported figure: the name of the file that states it. The object of the same name is the file.
+pub const SOURCE: &str = "source";
+
+/// A figure of the stage correct: sets of inputs that the candidate was run on.
+pub const CASES: &str = "cases";
+/// A figure of the stage correct: sets of inputs for which its outputs agreed with the reference.
+pub const CASES_PASSED: &str = "cases passed";
+/// Prefix of a figure of the stage model: the minimum time by one resource, whose name follows, with a warm cache.
+pub const BOUND_OF: &str = "bound by ";

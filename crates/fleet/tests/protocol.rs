@@ -245,6 +245,7 @@ fn a_ledger_goes_in_and_out_byte_for_byte() {
             run: None,
             candidate: None,
             about,
+            ..NoteRecord::default()
         })
     };
     let mut all = Vec::new();

@@ -1,11 +1,12 @@
 //! Attempts: what was tried, the results, and what did not help.
 
-use super::document::{Block, Document, Phrase, Table};
+use super::document::{Block, Document, Phrase, Status, Table};
 use super::error::ViewError;
 use super::evidence::{Evidence, Judged};
 use super::number::Source;
 use super::summary;
-use warpproof_evidence::record::{Stage, Verdict};
+use warpproof_evidence::hash::Hash;
+use warpproof_evidence::record::{Body, NoteRecord, Stage, Verdict};
 use warpproof_evidence::vocabulary as name;
 
 /// All candidates with a verdict, in the order of their names.
@@ -23,7 +24,7 @@ fn all(evidence: &Evidence) -> Result<Vec<Judged<'_>>, ViewError> {
 }
 
 /// The newest note on a topic; the phrase also states that there is none.
-fn note(evidence: &Evidence, candidate: &str, topic: &str) -> Phrase {
+pub(super) fn note(evidence: &Evidence, candidate: &str, topic: &str) -> Phrase {
     match evidence.notes(candidate, topic).last() {
         Some((hash, note)) => Phrase::new().quote(&note.text, hash),
         None => "not recorded".into(),
@@ -40,15 +41,98 @@ fn notes(evidence: &Evidence, candidate: &str, topic: &str) -> Phrase {
     if line.is_empty() { "–".into() } else { line }
 }
 
+/// The columns of the table of suspects.
+const SUSPECTS: [&str; 5] = ["candidate", "suspect", "test", "status", "by"];
+
+/// The suspects of candidates, each with its test, and whether it was confirmed or ruled out, by which note and which
+/// records. `None` if there are none.
+pub(super) fn suspects(evidence: &Evidence, candidates: &[&str]) -> Option<Table> {
+    let mut table = Table::new(&SUSPECTS);
+    for candidate in candidates {
+        for (suspect, note) in evidence.notes(candidate, name::SUSPECT) {
+            let linked = |topic| {
+                let notes = evidence.notes_on(topic);
+                notes.filter(|(_, other)| other.about.contains(&suspect)).collect::<Vec<_>>()
+            };
+            let mut test = Phrase::new();
+            for (hash, other) in linked(name::TEST) {
+                let joint = if test.is_empty() { "" } else { "; " };
+                test = test.words(joint).quote(&other.text, hash);
+            }
+            let ends = [(name::RULED_OUT, "ruled out"), (name::CONFIRMED, "confirmed")]
+                .into_iter()
+                .flat_map(|(topic, word)| linked(topic).into_iter().map(move |found| (found, word)))
+                .max_by_key(|((hash, _), _)| evidence.place(hash));
+            let (status, by) = match ends {
+                None => ("open", "–".into()),
+                Some(((hash, other), word)) => (word, reason(evidence, hash, other)),
+            };
+            let who = Phrase::new().name(candidate, suspect);
+            let test = if test.is_empty() { "–".into() } else { test };
+            table.rows.push(vec![who, Phrase::new().quote(&note.text, suspect), test, status.into(), by]);
+        }
+    }
+    if table.rows.is_empty() { None } else { Some(table) }
+}
+
+/// The text of a note, with the steps and verdicts that it is about.
+fn reason(evidence: &Evidence, hash: Hash, note: &NoteRecord) -> Phrase {
+    let mut line = Phrase::new().quote(&note.text, hash);
+    for record in &note.about {
+        line = match evidence.body(record) {
+            Ok(Body::Step(step)) => {
+                let line = line.words(" (").words(step.stage.as_str()).words(" of ");
+                let line = line.name(&step.candidate, *record).words(": ");
+                line.status(Status::Outcome(step.outcome, *record)).words(")")
+            }
+            Ok(Body::Verdict(verdict)) => {
+                let line = line.words(" (").name(&verdict.candidate, *record).words(": ");
+                line.status(Status::Verdict(verdict.verdict, *record)).words(")")
+            }
+            _ => line,
+        };
+    }
+    line
+}
+
+/// What was learned: notes of these candidates, and of none.
+pub(super) fn lessons(evidence: &Evidence, of: impl Fn(&NoteRecord) -> bool) -> Option<Table> {
+    let mut table = Table::new(&["lesson", "from"]);
+    for (hash, note) in evidence.notes_on(name::LESSON).filter(|(_, note)| of(note)) {
+        let from = note.candidate.as_ref();
+        let from = from.map_or("–".into(), |candidate| Phrase::new().name(candidate, hash));
+        table.rows.push(vec![Phrase::new().quote(&note.text, hash), from]);
+    }
+    if table.rows.is_empty() { None } else { Some(table) }
+}
+
 /// Valid negatives: candidates that pass every stage, were measured, and are not faster by the threshold. Each with
 /// its expected gain, the excluded effect, and its cost.
 pub fn negatives(evidence: &Evidence) -> Result<Document, ViewError> {
     let mut document = Document::new("Valid negatives".into());
+    let (table, records) = deferred(evidence, |_| true)?;
+    if records.is_empty() {
+        document.headline.push("No candidate was deferred.".into());
+    } else {
+        let count = evidence.number(Source::Count { records })?;
+        document
+            .headline
+            .push(Phrase::new().number(count).words(" passed every stage without the required gain."));
+        document.blocks.push(Block::Table(table));
+    }
+    document.seal(evidence)
+}
+
+/// The table of valid negatives, and their verdicts.
+pub(super) fn deferred(
+    evidence: &Evidence,
+    of: impl Fn(&Judged) -> bool,
+) -> Result<(Table, Vec<Hash>), ViewError> {
     let mut table = Table::new(&["candidate", "hypothesis", "expected gain", "measured", "excluded", "cost"]);
     let mut records = Vec::new();
     for one in all(evidence)? {
         let Some((hash, record)) = one.verdict else { continue };
-        if record.verdict != Verdict::Defer {
+        if record.verdict != Verdict::Defer || !of(&one) {
             continue;
         }
         records.push(hash);
@@ -69,16 +153,7 @@ pub fn negatives(evidence: &Evidence) -> Result<Document, ViewError> {
             note(evidence, one.candidate, name::COST),
         ]);
     }
-    if records.is_empty() {
-        document.headline.push("No candidate was deferred.".into());
-    } else {
-        let count = evidence.number(Source::Count { records })?;
-        document
-            .headline
-            .push(Phrase::new().number(count).words(" passed every stage without the required gain."));
-        document.blocks.push(Block::Table(table));
-    }
-    document.seal(evidence)
+    Ok((table, records))
 }
 
 /// Attempts, oldest first: hypothesis, change, result, and possible or ruled-out causes.
@@ -109,6 +184,18 @@ pub fn attempts(evidence: &Evidence) -> Result<Document, ViewError> {
     } else {
         let count = evidence.number(Source::Count { records })?;
         document.headline.push(Phrase::new().number(count).words(" candidates were evaluated."));
+        document.blocks.push(Block::Table(table));
+    }
+    let linked = |topic| evidence.notes_on(topic).any(|(_, note)| !note.about.is_empty());
+    if [name::TEST, name::RULED_OUT, name::CONFIRMED].into_iter().any(linked) {
+        let candidates: Vec<&str> = evidence.noted().collect();
+        if let Some(table) = suspects(evidence, &candidates) {
+            document.blocks.push(Block::Heading("Suspects".into()));
+            document.blocks.push(Block::Table(table));
+        }
+    }
+    if let Some(table) = lessons(evidence, |_| true) {
+        document.blocks.push(Block::Heading("Lessons".into()));
         document.blocks.push(Block::Table(table));
     }
     document.seal(evidence)

@@ -11,11 +11,13 @@
 
 mod prose;
 mod sentence;
+mod source;
 mod written;
 
 use super::evidence::Evidence;
 use prose::Line;
 use sentence::{SPEED, Sentence, Sentences};
+pub use source::Time;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
@@ -126,7 +128,7 @@ impl Known {
         match self.kind {
             Some(FigureKind::Measured) => true,
             Some(FigureKind::Predicted) => sentence.predicted,
-            Some(FigureKind::Counted) => false,
+            Some(FigureKind::Counted | FigureKind::Reported) => false,
             None => sentence.limit,
         }
     }

@@ -4,7 +4,7 @@ use super::document::{Block, Document, Phrase, Table};
 use super::error::ViewError;
 use super::evidence::{Evidence, Found, Judged};
 use super::number::Source;
-use super::summary;
+use super::{reported, summary};
 use std::collections::BTreeSet;
 use std::fmt;
 use warpproof_evidence::hash::Hash;
@@ -226,7 +226,12 @@ pub fn comparison(
     }
     document.blocks.push(Block::Table(verdicts));
     document.blocks.push(Block::Heading("Figures".into()));
-    document.blocks.push(Block::Table(figures(evidence, &one, &other, red.is_none())?));
+    document.blocks.push(Block::Table(figures(evidence, &one, &other, red.is_none(), |_| true)?));
+    let both = [one.candidate, other.candidate];
+    let reported = reported::of(evidence, |candidate, note| {
+        both.contains(&candidate) && reported::is_for(note, &one.run.task)
+    });
+    document.blocks.extend(reported::section(evidence, &reported)?);
     if red.is_none() && !pairs.is_empty() {
         let two = [one, other];
         document.blocks.extend(summary::bars(evidence, &two, "Latency of both")?.map(Block::Plot));
@@ -234,7 +239,7 @@ pub fn comparison(
     document.seal(evidence)
 }
 
-fn reduction(baseline: &Found, candidate: &Found) -> Source {
+pub(super) fn reduction(baseline: &Found, candidate: &Found) -> Source {
     Source::Reduction {
         baseline: (baseline.record, baseline.place),
         candidate: (candidate.record, candidate.place),
@@ -336,9 +341,15 @@ fn roles(evidence: &Evidence, one: &Judged, other: &Judged) -> Result<(), ViewEr
 }
 
 /// Every figure of either candidate, next to each other.
-fn figures(evidence: &Evidence, one: &Judged, other: &Judged, green: bool) -> Result<Table, ViewError> {
+pub(super) fn figures(
+    evidence: &Evidence,
+    one: &Judged,
+    other: &Judged,
+    green: bool,
+    of: impl Fn(Stage) -> bool,
+) -> Result<Table, ViewError> {
     let mut table = Table::new(&["stage", "figure", "case", "baseline", "candidate", "change"]);
-    for stage in Stage::ALL {
+    for stage in Stage::ALL.iter().filter(|stage| of(**stage)) {
         let (left, right) = (one.figures(evidence, *stage)?, other.figures(evidence, *stage)?);
         let mut seen = BTreeSet::new();
         for found in left.iter().chain(&right) {

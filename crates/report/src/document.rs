@@ -51,6 +51,8 @@ pub enum Block {
     Plot(Plot),
     /// A counterexample.
     Counterexample(Box<Shown>),
+    /// Paragraphs to copy, such as a commit message.
+    Draft(Vec<Phrase>),
 }
 
 /// Rows and columns.
@@ -315,6 +317,7 @@ impl Document {
                 Block::Table(table) => all.extend(table.rows.iter().flatten().flat_map(|cell| &cell.0)),
                 Block::Checklist(items) => all.extend(items.iter().flat_map(|item| &item.what.0)),
                 Block::Plot(plot) => all.extend(plot.inlines()),
+                Block::Draft(lines) => all.extend(lines.iter().flat_map(|line| &line.0)),
                 Block::Counterexample(_) => {}
             }
         }
@@ -353,7 +356,7 @@ impl Document {
                 Block::Counterexample(shown) => {
                     hold(&|| "the counterexample".into(), shown.stands(evidence));
                 }
-                Block::Heading(_) | Block::Subheading(_) | Block::Paragraph(_) => {}
+                Block::Heading(_) | Block::Subheading(_) | Block::Paragraph(_) | Block::Draft(_) => {}
             }
         }
         if let Some(status) = self.status {
@@ -453,7 +456,7 @@ impl Number {
     /// The name of its kind, if it needs one: a count of records does not.
     pub(super) fn kind_word(&self) -> Option<&'static str> {
         match self.source {
-            Source::Count { .. } => None,
+            Source::Count { .. } | Source::Figures { .. } | Source::Sum { .. } => None,
             _ => self.kind.map(warpproof_evidence::record::FigureKind::as_str),
         }
     }

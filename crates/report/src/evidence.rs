@@ -107,6 +107,11 @@ impl Evidence {
         self.entries.iter().map(|(hash, body)| (*hash, body))
     }
 
+    /// All records, newest first.
+    pub(super) fn newest_first(&self) -> impl Iterator<Item = (Hash, &Body)> {
+        self.entries.iter().rev().map(|(hash, body)| (*hash, body))
+    }
+
     fn at<'a>(&'a self, places: &'a [usize]) -> impl Iterator<Item = (Hash, &'a Body)> {
         places.iter().filter_map(|place| self.entries.get(*place)).map(|(hash, body)| (*hash, body))
     }
@@ -241,6 +246,22 @@ impl Evidence {
         })
     }
 
+    /// All candidates with notes, by name.
+    pub(super) fn noted(&self) -> impl Iterator<Item = &str> {
+        self.notes.keys().map(String::as_str)
+    }
+
+    /// The notes on one topic about any candidate or none, oldest first.
+    pub(super) fn notes_on<'a>(
+        &'a self,
+        topic: &'a str,
+    ) -> impl Iterator<Item = (Hash, &'a NoteRecord)> + 'a {
+        self.entries().filter_map(move |(hash, body)| match body {
+            Body::Note(note) if note.topic == topic => Some((hash, note)),
+            _ => None,
+        })
+    }
+
     /// The parent of a candidate, from its newest note.
     pub(super) fn parent(&self, candidate: &str) -> Option<(Hash, &str)> {
         let (hash, note) = self.notes(candidate, name::PARENT).last()?;
@@ -307,6 +328,8 @@ impl Evidence {
                     || is(&note.topic)
                     || some(note.candidate.as_deref())
                     || some(note.run.as_deref())
+                    || note.fields.values().any(|value| is(value))
+                    || note.figures.iter().any(|figure| is(&figure.name) || some(figure.at.as_deref()))
             }
             Body::Raw(_) => false,
         })
@@ -376,7 +399,7 @@ impl<'a> Judged<'a> {
         let key = match kind {
             FigureKind::Measured => name::DEVICE,
             FigureKind::Predicted => name::MODEL_DEVICE,
-            FigureKind::Counted => return None,
+            FigureKind::Counted | FigureKind::Reported => return None,
         };
         self.run.host.get(key).map(String::as_str)
     }

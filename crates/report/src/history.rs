@@ -6,7 +6,7 @@ use super::error::ViewError;
 use super::evidence::{Evidence, Judged};
 use super::number::Source;
 use super::plot::{Bar, Plot};
-use super::summary;
+use super::{reported, summary};
 use std::collections::{BTreeMap, BTreeSet};
 use warpproof_evidence::record::{Body, Verdict};
 use warpproof_evidence::vocabulary as name;
@@ -24,13 +24,20 @@ pub fn history(evidence: &Evidence, task: &str) -> Result<Document, ViewError> {
             Err(error) => return Err(error),
         }
     }
-    let Some((hash, record)) = evidence.entries().find_map(|(hash, body)| match body {
-        Body::Run(run) if run.task == task => Some((hash, run)),
+    let reported = reported::of(evidence, |candidate, note| match note.fields.get(name::TASK) {
+        Some(of) => of == task,
+        None => rungs.contains_key(candidate),
+    });
+    let named = evidence.entries().find_map(|(hash, body)| match body {
+        Body::Run(run) if run.task == task => Some(hash),
         _ => None,
-    }) else {
+    });
+    let imported =
+        || reported.iter().find(|one| one.note.fields.get(name::TASK).is_some_and(|of| of == task));
+    let Some(hash) = named.or_else(|| imported().map(|one| one.record)) else {
         return Err(ViewError::NoRun(task.to_owned()));
     };
-    let title = Phrase::new().words("Performance history: task ").name(&record.task, hash);
+    let title = Phrase::new().words("Performance history: task ").name(task, hash);
     let mut document = Document::new(title);
     let lineages = lineages(evidence, &rungs);
     for lineage in &lineages {
@@ -46,6 +53,7 @@ pub fn history(evidence: &Evidence, task: &str) -> Result<Document, ViewError> {
     if lineages.is_empty() {
         document.headline.push("No candidate of this task has a verdict yet.".into());
     }
+    document.blocks.extend(reported::section(evidence, &reported)?);
     document.seal(evidence)
 }
 

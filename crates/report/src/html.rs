@@ -3,7 +3,7 @@
 use super::document::{Block, Document, Inline, Phrase, Status, Tone};
 use super::plot::HATCH;
 use super::text::width;
-use super::{escape, legend};
+use super::{escape, legend, message};
 use std::fmt::Write;
 use warpproof_evidence::hash::Hash;
 use warpproof_evidence::record::Verdict;
@@ -121,6 +121,9 @@ impl Document {
                 plot.svg()
             ),
             Block::Counterexample(shown) => writeln!(out, "{}", shown.html()),
+            Block::Draft(lines) => {
+                writeln!(out, "<pre class=\"draft\">{}</pre>", escape::markup(&message::draft(lines)))
+            }
         };
     }
 

@@ -50,10 +50,11 @@ const STAGES: [(&str, &str); 9] = [
     ("external", "The time of another library on the same inputs."),
 ];
 
-const KINDS: [(&str, &str); 3] = [
+const KINDS: [(&str, &str); 4] = [
     ("counted", "Exact: counted on the software GPU or by a compiler. The same on every machine."),
     ("predicted", "Computed by a model of a named device. Not a measurement; drawn hatched."),
     ("measured", "Measured on a named device."),
+    ("reported", "Taken from a file. Warpproof did not produce it, and no verdict rests on it."),
 ];
 
 /// The legend of a page.

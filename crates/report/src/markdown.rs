@@ -1,7 +1,7 @@
 //! A report as Markdown for code hosts. Numbers have footnotes that name their records.
 
 use super::document::{Block, Document, Inline, Phrase, References, Table};
-use super::escape;
+use super::{escape, message};
 use std::fmt::Write;
 
 impl Document {
@@ -48,6 +48,7 @@ impl Document {
                     writeln!(out, "{}", fenced(&plot.text()))
                 }
                 Block::Counterexample(shown) => writeln!(out, "{}", fenced(&shown.text())),
+                Block::Draft(lines) => writeln!(out, "{}", fenced(&message::draft(lines))),
             };
         }
     }

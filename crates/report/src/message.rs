@@ -74,11 +74,23 @@ fn plain(phrase: &Phrase) -> String {
         }
         Inline::Status(status) => status.word(),
         Inline::Number(number) => {
-            let kind = number.kind_word().map(|kind| format!(" {kind}")).unwrap_or_default();
-            format!("{}{kind} ({})", escape::plain(&number.shown()), short_list(number))
+            let shown = escape::plain(&number.shown()).into_owned();
+            // Counts of records and limits are stated without their records.
+            number
+                .kind_word()
+                .map_or_else(|| shown.clone(), |kind| format!("{shown} {kind} ({})", short_list(number)))
         }
     };
     phrase.0.iter().map(piece).collect()
+}
+
+/// Paragraphs as plain text, wrapped as in a commit message. Numbers are followed by their kind and record.
+pub(super) fn draft(lines: &[Phrase]) -> String {
+    let mut out = String::new();
+    for line in lines {
+        paragraph(&mut out, &plain(line));
+    }
+    format!("{}\n", out.trim_end())
 }
 
 fn short_list(number: &super::Number) -> String {

@@ -48,6 +48,25 @@ pub enum Source {
         /// The records.
         records: Vec<Hash>,
     },
+    /// A number of figures.
+    Figures {
+        /// The figures: record and index.
+        figures: Vec<(Hash, usize)>,
+        /// Whether only those count that meet their thresholds.
+        held: bool,
+    },
+    /// The sum of figures of one unit and kind.
+    Sum {
+        /// The figures: record and index.
+        figures: Vec<(Hash, usize)>,
+    },
+    /// One figure in percent of another of the same unit and kind.
+    Share {
+        /// The part: record and figure.
+        part: (Hash, usize),
+        /// The whole.
+        whole: (Hash, usize),
+    },
 }
 
 /// A number, computed from its source.
@@ -57,7 +76,7 @@ pub struct Number {
     pub value: f64,
     /// Its unit; empty for a pure number.
     pub unit: String,
-    /// Whether it was counted, predicted or measured; `None` for thresholds, versions and similar.
+    /// Whether it was counted, predicted, measured or reported; `None` for thresholds, versions and similar.
     pub kind: Option<FigureKind>,
     /// Whether it is a latency reduction, which is printed differently.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -76,6 +95,13 @@ impl Source {
             | Self::TaskVersion { record } => vec![*record],
             Self::Reduction { baseline, candidate } => vec![baseline.0, candidate.0],
             Self::Count { records } => records.clone(),
+            Self::Figures { figures, .. } | Self::Sum { figures } => {
+                let mut records: Vec<Hash> = figures.iter().map(|(record, _)| *record).collect();
+                records.dedup();
+                records
+            }
+            Self::Share { part, whole } if part.0 == whole.0 => vec![part.0],
+            Self::Share { part, whole } => vec![part.0, whole.0],
         }
     }
 
@@ -121,6 +147,37 @@ impl Source {
                 let reduction = LatencyReduction::of(one.value.get(), other.value.get());
                 Ok(number(reduction.0, "", Some(one.kind), true))
             }
+            Self::Figures { figures, held } => {
+                let mut count = 0_u64;
+                for (record, place) in figures {
+                    let figure = figure_of(evidence, *record, *place)?;
+                    count += u64::from(!held || figure.holds() == Some(true));
+                }
+                Ok(number(whole(count), "", Some(FigureKind::Counted), false))
+            }
+            Self::Sum { figures } => {
+                let mut found: Option<(f64, &Figure)> = None;
+                for (record, place) in figures {
+                    let figure = figure_of(evidence, *record, *place)?;
+                    let like = found
+                        .is_none_or(|(_, first)| (&first.unit, first.kind) == (&figure.unit, figure.kind));
+                    if !like {
+                        return Err(ViewError::NotThere(*record, "figure of the sum's unit and kind".into()));
+                    }
+                    found = Some((found.map_or(0.0, |(sum, _)| sum) + figure.value.get(), figure));
+                }
+                let (sum, unit, kind) =
+                    found.map_or((0.0, "", None), |(sum, one)| (sum, &*one.unit, Some(one.kind)));
+                Ok(number(sum, unit, kind, false))
+            }
+            Self::Share { part, whole } => {
+                let one = figure_of(evidence, part.0, part.1)?;
+                let all = figure_of(evidence, whole.0, whole.1)?;
+                if (&one.unit, one.kind) != (&all.unit, all.kind) || all.value.get() <= 0.0 {
+                    return Err(ViewError::NotThere(part.0, "figure that is a part of the other".into()));
+                }
+                Ok(number(100.0 * one.value.get() / all.value.get(), "%", Some(one.kind), false))
+            }
             Self::Count { records } => {
                 for record in records {
                     evidence.body(record)?;
@@ -151,14 +208,14 @@ fn whole(count: u64) -> f64 {
     count as f64
 }
 
-/// A figure of a step.
+/// A figure of a step or a note.
 pub(super) fn figure_of(evidence: &Evidence, record: Hash, figure: usize) -> Result<&Figure, ViewError> {
-    match evidence.body(&record)? {
-        Body::Step(step) => {
-            step.figures.get(figure).ok_or_else(|| ViewError::NotThere(record, format!("figure {figure}")))
-        }
-        _ => Err(ViewError::NotThere(record, "figures".into())),
-    }
+    let figures = match evidence.body(&record)? {
+        Body::Step(step) => &step.figures,
+        Body::Note(note) => &note.figures,
+        _ => return Err(ViewError::NotThere(record, "figures".into())),
+    };
+    figures.get(figure).ok_or_else(|| ViewError::NotThere(record, format!("figure {figure}")))
 }
 
 impl Number {

@@ -90,6 +90,7 @@ fn kind(number: &Number) -> &'static str {
         Some(FigureKind::Predicted) => "predicted",
         Some(FigureKind::Measured) => "measured",
         Some(FigureKind::Counted) => "counted",
+        Some(FigureKind::Reported) => "reported",
         None => "agreed",
     }
 }

@@ -1,7 +1,7 @@
 //! A report for a terminal: plain text without color, at most 100 columns if words allow.
 
 use super::document::{Block, Document, Inline, Phrase, References, Table};
-use super::escape;
+use super::{escape, message};
 use std::fmt::Write;
 
 const WIDTH: usize = 100;
@@ -45,6 +45,7 @@ impl Document {
                     out.push_str(&plot.text());
                 }
                 Block::Counterexample(shown) => out.push_str(&shown.text()),
+                Block::Draft(lines) => out.push_str(&message::draft(lines)),
             }
         }
         if refs.lists().next().is_some() {

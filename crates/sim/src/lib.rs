@@ -59,6 +59,7 @@ pub mod schedule;
 pub mod simd;
 pub mod stop;
 pub mod tensor_map;
+pub mod values;
 
 mod cooperative;
 mod device;

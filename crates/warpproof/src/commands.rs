@@ -10,6 +10,7 @@ mod completions;
 mod counters;
 mod device;
 pub(crate) mod device_runner;
+mod diff;
 mod doctor;
 mod evidence;
 pub(crate) mod exec;
@@ -17,6 +18,7 @@ mod explain;
 mod export;
 pub(crate) mod flags;
 pub(crate) mod fleet;
+mod fragments;
 pub(crate) mod gate;
 mod init;
 mod launch;
@@ -64,6 +66,8 @@ commands![
     nvcc::Nvcc,
     explain::Explain,
     counters::Counters,
+    diff::Diff,
+    fragments::Fragments,
     init::Init,
     gate::Gate,
     tune::Tune,

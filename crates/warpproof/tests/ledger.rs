@@ -224,6 +224,7 @@ fn every_view_has_its_forms() {
         ("history", "# Performance history: "),
         ("negatives", "# Valid negatives"),
         ("attempts", "# Attempts"),
+        ("stage", "# Stage "),
         ("checklist", "# Checklist: "),
         ("next", "# Next step: "),
     ] {
@@ -346,4 +347,95 @@ fn notes_are_kept_and_quoted() {
     assert!(first.err.contains("`h1` is not in this ledger yet"), "{}", first.err);
     let report = fresh.run(["report"]).exits(2);
     assert!(report.err.contains("has no runs yet"), "{}", report.err);
+}
+
+#[test]
+fn times_from_files_are_reported() {
+    let bench = bench();
+    let file = bench.dir.path().join("stages.md");
+    fs::write(&file, "| stage | p50 (us) |\n|---|---|\n| v1 | 1199.0 |\n| v2 | 656.38 |\n").unwrap();
+    let note = |time: &str, more: &[&str]| {
+        let args = ["note", "measured", time, "--candidate", "n2-mma"];
+        bench.run(args.iter().chain(more))
+    };
+    let from = ["--device", "L4", "--source", "stages.md"];
+    let kept = note("656us", &from).exits(0);
+    assert_eq!(kept.err, "");
+    let record = kept.out.trim().to_owned();
+    let shown = run(&bench, &format!("show {record}")).exits(0).out;
+    assert!(shown.contains("\"kind\": \"reported\"") && shown.contains("\"task\": \"attention\""), "{shown}");
+    let stored = run(&bench, &format!("show {record} --object source")).exits(0).out;
+    assert_eq!(stored, fs::read_to_string(&file).unwrap());
+    let history = run(&bench, "report history").exits(0).out;
+    assert!(history.contains("656 us reported"), "{history}");
+    let pair = "report comparison --baseline n1-scalar --candidate n2-mma";
+    assert!(run(&bench, pair).exits(0).out.contains("656 us reported"));
+    run(&bench, "verify").exits(0);
+    for (time, flags, expected) in [
+        ("fast", &from[..], "expected a time, found `fast`"),
+        ("700us", &from[..], "stages.md does not state this time"),
+        ("656us", &from[..2], "`measured` requires --source"),
+        ("656us", &from[2..], "`measured` requires --device"),
+        ("656us", &["--device", "L4", "--source", "gone.md"], "cannot read gone.md"),
+    ] {
+        let refused = note(time, flags).exits(2);
+        assert!(refused.err.contains(expected), "{time} {flags:?}: {}", refused.err);
+    }
+    let wrong = bench.run(["note", "cost", "x", "--candidate", "n2-mma", "--device", "L4"]).exits(2);
+    assert!(wrong.err.contains("`cost` does not take --device"), "{}", wrong.err);
+    // A ledger without runs has a history of what was reported.
+    let fresh = Bench::bare();
+    fs::copy(&file, fresh.dir.path().join("stages.md")).unwrap();
+    let args = ["note", "measured", "1199us", "--candidate", "v1", "--task", "fp8"];
+    fresh.run(args.iter().chain(&from)).exits(0);
+    let history = run(&fresh, "report history --task fp8").exits(0).out;
+    assert!(
+        history.contains("Performance history: task fp8") && history.contains("1199 us reported"),
+        "{history}"
+    );
+}
+
+#[test]
+fn a_stage_is_one_page_with_suspects_and_options() {
+    let bench = bench();
+    let note = |line: &[&str]| bench.run(["note"].iter().chain(line));
+    let suspect = note(&["suspect", "the table of lanes is wrong", "--candidate", "n9-round"]).exits(0);
+    let suspect = suspect.out.trim();
+    note(&["test", "each place must occur once", "--about", suspect]).exits(0);
+    let step = named(&bench, "--candidate n9-round --kind step");
+    note(&["ruled-out", "every place occurs once", "--about", suspect, "--about", &step]).exits(0);
+    note(&["lesson", "measure before you change"]).exits(0);
+    let option = ["option", "three stages of copies", "--target", "590us", "--risk", "low"];
+    note(&option).exits(0);
+    let page = run(&bench, "report stage --candidate n9-round").exits(0).out;
+    assert!(page.starts_with("# Stage `n9-round` of task `attention` version 3"), "{page}");
+    for expected in [
+        "| `n9-round` | the table of lanes is wrong | each place must occur once | ruled out | every place occurs once \
+         (correct of `n9-round`: ✗ FAIL) |",
+        "| measure before you change | – |",
+        "| three stages of copies | 590us | not recorded | low | not recorded |",
+        "## Draft of a commit text",
+        "against `n7-pipeline`",
+    ] {
+        // A rejected candidate has no speed.
+        let found = page.contains(expected);
+        assert_eq!(found, !expected.starts_with("against"), "{expected}: {page}");
+    }
+    // Without a name, the candidate that was evaluated last.
+    assert_eq!(run(&bench, "report stage").exits(0).out, page);
+    assert!(
+        run(&bench, "report stage --format text --candidate n7-pipeline").exits(0).out.contains("Tag text")
+    );
+    let from = run(&bench, "report stage --candidate n7-pipeline --baseline n1-scalar").exits(0).out;
+    assert!(from.contains("−80.5 % latency (5.13×) measured"), "{from}");
+    for (line, expected) in [
+        ("report stage --candidate nope", "no verdict about `nope`"),
+        ("report stage --format junit", "does not support this format"),
+        ("report stage --task attention", "`stage` does not take --task"),
+        ("note test x", "`test` requires a suspect"),
+        ("note cost x", "`cost` requires a candidate"),
+    ] {
+        let refused = run(&bench, line).exits(2);
+        assert!(refused.err.contains(expected), "{line}: {}", refused.err);
+    }
 }

@@ -113,7 +113,14 @@ mod tests {
 
     fn note(text: &str) -> Body {
         let (topic, text) = ("test".to_owned(), text.to_owned());
-        Body::Note(NoteRecord { topic, text, run: None, candidate: None, about: Vec::new() })
+        Body::Note(NoteRecord {
+            topic,
+            text,
+            run: None,
+            candidate: None,
+            about: Vec::new(),
+            ..NoteRecord::default()
+        })
     }
 
     fn written() -> (tempfile::TempDir, Ledger, String, Vec<u8>) {

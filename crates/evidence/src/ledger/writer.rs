@@ -166,7 +166,14 @@ mod tests {
 
     fn note(text: &str) -> Body {
         let (topic, text) = ("test".to_owned(), text.to_owned());
-        Body::Note(NoteRecord { topic, text, run: None, candidate: None, about: Vec::new() })
+        Body::Note(NoteRecord {
+            topic,
+            text,
+            run: None,
+            candidate: None,
+            about: Vec::new(),
+            ..NoteRecord::default()
+        })
     }
 
     /// A failed write, as on a full disk, loses only the record in progress.

@@ -69,5 +69,6 @@ pub(crate) fn note(text: &str, about: Vec<Hash>) -> Body {
         run: None,
         candidate: Some("fused".to_owned()),
         about,
+        ..NoteRecord::default()
     })
 }

@@ -412,6 +412,7 @@ impl Session<'_> {
                     run: None,
                     candidate: Some(candidate.name.value.clone()),
                     about: Vec::new(),
+                    ..NoteRecord::default()
                 };
                 store.note(note)?;
             }

@@ -30,6 +30,7 @@ use crate::reference::python::Python;
 use crate::reference::{self, Expected, Null, Tensor};
 use warpproof_evidence::counterexample::Counterexample;
 use warpproof_evidence::record::{Comparison, Figure, Obstacle, Outcome};
+use warpproof_evidence::vocabulary as topic;
 use warpproof_task::dtype::Dtype;
 use warpproof_task::{Accumulate, Candidate, NonFinite, Operator, Policy, Program, Reference, Role, dims};
 
@@ -588,7 +589,10 @@ impl Worst {
         if let Some((cosine, case)) = &self.cosine {
             computed(&mut figures, "cosine", *cosine, "", case);
         }
-        figures.extend(Figure::counted("cases", self.cases, "").map(|figure| figure.at(at)));
+        let passed = self.cases.saturating_sub(self.failed);
+        for (what, count) in [(topic::CASES, self.cases), (topic::CASES_PASSED, passed)] {
+            figures.extend(Figure::counted(what, count, "").map(|figure| figure.at(at)));
+        }
         let mut reason = self.first_failure.map(|first| match self.failed {
             1 => first,
             more => format!("{first} ({more} of {} cases fail here)", self.cases),

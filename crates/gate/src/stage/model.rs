@@ -15,6 +15,9 @@ use warpproof_explain::{Request, Scheduled, explain};
 use warpproof_task::dtype::Dtype;
 use warpproof_task::{Accumulate, Candidate, Operator, Policy, Reference, Size, dims};
 
+/// Maximum number of resources whose time is recorded.
+const RESOURCES: usize = 6;
+
 pub(super) fn judge(bench: &Bench<'_>, candidate: &Candidate, built: &Built) -> Result<Ending, Trouble> {
     let mut figures = Vec::new();
     let mut words = Vec::new();
@@ -75,6 +78,11 @@ fn latencies(
                 match predict(bench, device, case) {
                     Ok(times) => {
                         told.push(times.sentence(&format!("{} on {}", case.at, device.id)));
+                        for (resource, us) in &times.binds {
+                            let name = format!("{}{resource}", name::BOUND_OF);
+                            let figure = Figure::new(&name, *us, "us", FigureKind::Predicted);
+                            figures.extend(figure.map(|figure| figure.at(&at)));
+                        }
                         let mut put = |name: &str, us: f64| {
                             let figure = Figure::new(name, us, "us", FigureKind::Predicted);
                             figures.extend(figure.map(|figure| figure.at(&at)));
@@ -100,7 +108,7 @@ struct Times {
     cold: f64,
     /// By the schedule of the machine code; `None` if one launch has none.
     scheduled: Option<f64>,
-    /// What binds the longest launch with a warm cache, and what binds next, each with its time.
+    /// The resources of the longest launch with a warm cache, each with its time, the longest first.
     binds: Vec<(String, f64)>,
 }
 
@@ -147,7 +155,8 @@ fn predict(bench: &Bench<'_>, device: &'static Device, case: &Case) -> Result<Ti
         };
         if bounds.warm_us() > longest {
             longest = bounds.warm_us();
-            let named = bounds.warm.iter().take(2).map(|share| (share.resource.to_string(), share.us));
+            let named =
+                bounds.warm.iter().take(RESOURCES).map(|share| (share.resource.to_string(), share.us));
             times.binds = named.collect();
         }
     }

@@ -181,6 +181,25 @@ pub(super) fn find(line: &str) -> Vec<Written> {
     out
 }
 
+/// The values of all numbers in a line, with or without a unit.
+pub(super) fn values(line: &str) -> Vec<f64> {
+    let chars: Vec<char> = line.chars().collect();
+    let (mut out, mut i) = (Vec::new(), 0);
+    while i < chars.len() {
+        match number(&chars, i) {
+            Some(bare) => {
+                out.push(bare.value);
+                i = bare.to.max(i + 1);
+            }
+            // Digits in a name are not a number.
+            None => {
+                i += chars.iter().skip(i).take_while(|c| c.is_alphanumeric() || **c == '_').count().max(1)
+            }
+        }
+    }
+    out
+}
+
 /// The length of the rest of a name such as `sm_89` or `v1.2.3` after a point or a hyphen.
 fn name_tail(chars: &[char], at: usize) -> usize {
     let mut end = at;

@@ -117,7 +117,14 @@ impl Book {
 
     pub(crate) fn note(&mut self, candidate: &str, topic: &str, text: &str) -> Hash {
         let (topic, text, candidate) = (topic.into(), text.into(), Some(candidate.into()));
-        self.add(Body::Note(NoteRecord { topic, text, run: None, candidate, about: Vec::new() }))
+        self.add(Body::Note(NoteRecord {
+            topic,
+            text,
+            run: None,
+            candidate,
+            about: Vec::new(),
+            ..NoteRecord::default()
+        }))
     }
 
     /// Build, budget, correct, checks and counters, all green.

@@ -7,4 +7,5 @@ mod collect;
 mod forms;
 mod ladder;
 mod refusals;
+mod stage;
 mod untrusted;

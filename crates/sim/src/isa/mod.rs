@@ -19,6 +19,7 @@ mod extended;
 mod fill;
 mod float;
 mod form;
+pub mod fragments;
 pub mod gaps;
 mod half;
 mod int;

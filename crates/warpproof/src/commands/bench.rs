@@ -148,6 +148,7 @@ impl Attention {
             run: None,
             candidate: None,
             about: Vec::new(),
+            ..NoteRecord::default()
         };
         let hash = ledger.writer().append(&Body::Note(note)).map_err(|error| Box::new(of_ledger(&error)))?;
         if self.json.wanted {

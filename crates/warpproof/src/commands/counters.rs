@@ -5,14 +5,16 @@ mod diff;
 mod file;
 mod metrics;
 mod table;
+mod timed;
 
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
 use warpproof_count::{CountLaunch, CountSettings, Counters as Counts, Sampling};
+use warpproof_explain::Predicted;
 use warpproof_gate::limits::Purpose;
 use warpproof_sim::{Device, StopKind};
-use warpproof_toolchain::Source;
+use warpproof_toolchain::{Source, Survey, Toolchain};
 
 use super::device::{Where, listening};
 use super::flags::{JsonFlag, SampleFlag};
@@ -21,6 +23,7 @@ use crate::report::{Outcome, Report, first_error};
 use crate::source::{self, Ptx};
 use crate::terminal::Terminal;
 use metrics::Selection;
+use timed::Model;
 
 /// Count what a kernel does on the software GPU
 ///
@@ -38,7 +41,8 @@ use metrics::Selection;
 ///   warpproof counters kernel.cu --metrics 'smsp__inst_executed_pipe_*,dram__bytes_read.sum'
 ///
 /// --metrics takes Nsight Compute names and prints the same CSV as `ncu --csv --metrics NAMES
-/// --print-units base`: one row for each metric of each launch.
+/// --print-units base`: one row for each metric of each launch. An unknown name has the value n/a.
+/// Metrics that depend on time are predicted by the model of a device, which needs ptxas.
 ///
 /// Exit codes: 0 counted · 1 the kernel failed (counted up to the failure) · 2 wrong usage ·
 /// 3 unsupported · 4 limit. `diff`: 0 equal · 1 different · 2 a file cannot be read.
@@ -128,6 +132,8 @@ struct Launched {
     /// Whether the launch finished.
     complete: bool,
     counters: Counts,
+    /// The prediction for a device, if a metric needs it.
+    predicted: Option<Predicted>,
 }
 
 /// Everything that was counted, with reports.
@@ -138,6 +144,8 @@ struct Counted {
     source: Option<Source>,
     /// The architecture that the PTX is for, such as `8.9`.
     capability: String,
+    /// The module.
+    ptx: String,
     reports: Vec<Report>,
 }
 
@@ -180,9 +188,43 @@ impl Counters {
             for sampling in counted.launches.iter().filter_map(|one| one.counters.sampled.as_ref()) {
                 terminal.report(&sampled_warning(sampling));
             }
+            for warning in &selection.warnings {
+                terminal.report(warning);
+            }
+            if selection.is_timed() {
+                predict(launch, &mut counted, terminal);
+            }
             terminal.print(metrics::csv(&selection, &counted));
         }
         failed.map_or(Outcome::Green, Outcome::Stopped)
+    }
+}
+
+/// Predicts every launch for a device of the module's architecture. Without a prediction, its metrics have no value.
+fn predict(launch: &LaunchFlags, counted: &mut Counted, terminal: &mut Terminal) {
+    let Some(device) = timed::device(&counted.capability) else {
+        let sentence =
+            format!("metrics that depend on time: no device of sm_{} is known", counted.capability);
+        terminal.report(&Report::warning(sentence));
+        return;
+    };
+    let options = launch.toolchain().options();
+    let mut toolchain = Toolchain::partial(&options);
+    if toolchain.ptxas_for(&counted.ptx).is_err() {
+        toolchain = Toolchain::select(&Survey::complete(&options), &options);
+    }
+    let model = Model { ptx: &counted.ptx, toolchain: &toolchain, device };
+    for one in counted.launches.iter_mut().filter(|one| one.complete) {
+        match model.predict(&one.kernel, &one.symbol, &one.counters) {
+            Ok(predicted) => one.predicted = Some(predicted),
+            Err(why) => {
+                let sentence = format!("metrics that depend on time have no value for {}: {why}", one.kernel);
+                terminal.report(&Report::warning(sentence));
+            }
+        }
+    }
+    if counted.launches.iter().any(|one| one.predicted.is_some()) {
+        terminal.say(format_args!("metrics that depend on time are predicted for an {}", device.name));
     }
 }
 
@@ -201,6 +243,7 @@ fn count(
 ) -> Result<(), Vec<Report>> {
     if let Some(trial) = launch.trial(false)? {
         counted.capability = capability(&trial.ptx.text);
+        counted.ptx.clone_from(&trial.ptx.text);
         let (mut device, mut memory) = (launch.device(Purpose::Run), Memory::default());
         let all = trial.prepare(&mut device, &mut memory)?;
         let last = all.len().saturating_sub(1);
@@ -218,6 +261,7 @@ fn count(
     let ptx = launch.module(&source, sequences.iter().flatten())?;
     counted.reports.clone_from(&ptx.warnings);
     counted.capability = capability(&ptx.text);
+    counted.ptx.clone_from(&ptx.text);
     let (mut done, all) = (0, sequences.iter().map(Vec::len).sum::<usize>());
     for sequence in &sequences {
         let (mut device, mut memory) = (launch.device(Purpose::Run), Memory::default());
@@ -285,6 +329,7 @@ fn count_prepared(
             printed: done.outcome.output,
             complete: stop.is_none(),
             counters,
+            predicted: None,
         });
     }
     match stop {

@@ -17,7 +17,7 @@ use crate::report::{Kind, Outcome, Report};
 use crate::terminal::Terminal;
 
 /// Which compiler to use.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct ToolchainFlags {
     /// Use NVIDIA's compiler from this directory: a CUDA toolkit or its wheels
     ///

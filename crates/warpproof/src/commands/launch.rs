@@ -35,7 +35,7 @@ use crate::source::{self, Ptx, of_stop};
 use case::CaseFlags;
 
 /// Flags that describe a launch.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct LaunchFlags {
     /// CUDA C++, or PTX if the name ends in .ptx
     #[arg(value_name = "FILE", required_unless_present = "task")]
@@ -170,6 +170,14 @@ impl LaunchFlags {
     /// The file to run: a kernel or a task.
     pub(crate) fn file(&self) -> &Path {
         self.kernel_file.as_deref().or(self.case.task.as_deref()).unwrap_or(Path::new(""))
+    }
+
+    /// The same launch of another file, with further macros.
+    pub(crate) fn with_file(&self, file: PathBuf, defines: &[String]) -> Self {
+        let mut other = self.clone();
+        other.kernel_file = Some(file);
+        other.defines.extend_from_slice(defines);
+        other
     }
 
     /// The files that the outcome depends on, including the headers of the source.

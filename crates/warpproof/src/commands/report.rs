@@ -19,6 +19,7 @@ use crate::terminal::Terminal;
 ///   warpproof report                                  summary of the newest run
 ///   warpproof report validation -o report.html        full report, as a self-contained page
 ///   warpproof report comparison --baseline OLD --candidate NEW
+///   warpproof report stage --candidate NEW -o stage.md
 ///
 /// A comparison takes RUN:CANDIDATE, a run with one candidate, or a candidate, which selects its
 /// newest verdict. Different devices, shapes or task versions are rejected.
@@ -35,10 +36,10 @@ pub(crate) struct Report {
     /// Report on this run [default: the newest]
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
-    /// Report only this candidate; in a comparison, the new one
+    /// Report only this candidate; in a comparison, the new one [default for stage: the newest]
     #[arg(long, value_name = "NAME")]
     candidate: Option<String>,
-    /// Compare with this baseline
+    /// Compare with this baseline [default for stage: the candidate's parent]
     #[arg(long, value_name = "NAME")]
     baseline: Option<String>,
     /// Show the history of this task [default: the run's task]
@@ -70,6 +71,8 @@ enum View {
     Negatives,
     /// All attempts: hypothesis, change, result
     Attempts,
+    /// One page about a candidate, from its parent to the next options
+    Stage,
     /// Gates only
     Checklist,
     /// Next steps
@@ -138,12 +141,16 @@ impl Report {
     }
 
     fn form(&self) -> Result<Format, Box<Message>> {
-        self.output.form(self.json, self.format, Format::Text)
+        let usual = if self.view == View::Stage { Format::Markdown } else { Format::Text };
+        self.output.form(self.json, self.format, usual)
     }
 
     /// Whether the view is about one run.
     fn of_a_run(&self) -> bool {
-        !matches!(self.view, View::Comparison | View::History | View::Negatives | View::Attempts)
+        !matches!(
+            self.view,
+            View::Comparison | View::History | View::Negatives | View::Attempts | View::Stage
+        )
     }
 
     /// Rejects flags that do not apply to the view.
@@ -159,6 +166,7 @@ impl Report {
                     "--baseline RUN:CANDIDATE --candidate RUN:CANDIDATE",
                 );
             }
+            (View::Stage, ..) => {}
             (_, Some(_), _) => {
                 return wrong(format!("`{view}` does not take --baseline"), "use `report comparison`");
             }
@@ -170,7 +178,7 @@ impl Report {
             }
             _ => {}
         }
-        if self.run.is_some() && !self.of_a_run() && self.view != View::History {
+        if self.run.is_some() && !self.of_a_run() && !matches!(self.view, View::History | View::Stage) {
             return wrong(format!("`{view}` does not take --run: it covers all runs"), "omit --run");
         }
         if self.task.is_some() && self.view != View::History {
@@ -229,6 +237,7 @@ impl Report {
                 warpproof_report::comparison(evidence, &Baseline(baseline), &Candidate(candidate))
                     .map_err(wrong)
             }
+            View::Stage => self.stage(evidence),
             View::Negatives => warpproof_report::negatives(evidence).map_err(wrong),
             View::Attempts => warpproof_report::attempts(evidence).map_err(wrong),
             _ => {
@@ -250,6 +259,34 @@ impl Report {
                 })
             }
         }
+    }
+
+    /// The page about one candidate: the given one, or the one that was evaluated last.
+    fn stage(&self, evidence: &Evidence) -> Result<Document, Box<Message>> {
+        let wrong = |error| Box::new(of_view(&error));
+        let subject = match (&self.candidate, &self.run) {
+            (Some(candidate), Some(run)) => Subject { run: run.clone(), candidate: candidate.clone() },
+            (Some(candidate), None) => Subject::resolve(evidence, candidate).or_else(|error| {
+                // A candidate without a verdict is known by its steps.
+                warpproof_report::newest_subject(evidence, None, Some(candidate)).ok_or_else(|| wrong(error))
+            })?,
+            (None, run) => match warpproof_report::newest_subject(evidence, run.as_deref(), None) {
+                Some(subject) => subject,
+                None => {
+                    return Err(run
+                        .as_ref()
+                        .map_or_else(|| Box::new(nothing()), |run| wrong(ViewError::NoRun(run.clone()))));
+                }
+            },
+        };
+        let before = match &self.baseline {
+            Some(baseline) => Some(Subject::resolve(evidence, baseline).or_else(|error| {
+                warpproof_report::newest_subject(evidence, self.run.as_deref(), Some(baseline))
+                    .ok_or_else(|| wrong(error))
+            })?),
+            None => None,
+        };
+        warpproof_report::stage(evidence, &subject, before.as_ref()).map_err(wrong)
     }
 
     fn of_run(&self, evidence: &Evidence, run: &str, form: Format) -> Result<Made, ViewError> {

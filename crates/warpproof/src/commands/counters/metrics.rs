@@ -10,7 +10,8 @@ use warpproof_count::names::{METRICS, Metric, Value};
 use warpproof_model::grouped;
 use warpproof_task::nearest;
 
-use super::Counted;
+use super::timed::{TIMED, Timed};
+use super::{Counted, Launched};
 use crate::report::{Kind, Report};
 use warpproof_toolchain::symbol;
 
@@ -35,18 +36,49 @@ const COLUMNS: [&str; 15] = [
     "Metric Value",
 ];
 
+/// The value of a metric that is not available, as in `ncu`.
+const ABSENT: &str = "n/a";
+
+/// A requested metric.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Counted(&'static Metric),
+    Predicted(&'static Timed),
+}
+
+impl Asked {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Counted(metric) => metric.name,
+            Self::Predicted(metric) => metric.name,
+        }
+    }
+
+    fn all() -> impl Iterator<Item = Self> + Clone {
+        METRICS.iter().map(Self::Counted).chain(TIMED.iter().map(Self::Predicted))
+    }
+}
+
 /// The requested metrics, each once, sorted by name like in `ncu`.
-pub(super) struct Selection(Vec<&'static Metric>);
+#[derive(Default)]
+pub(super) struct Selection {
+    found: Vec<Asked>,
+    unknown: Vec<String>,
+    /// A warning for each unknown name.
+    pub(super) warnings: Vec<Report>,
+}
 
 impl Selection {
-    /// Finds every name, or reports the first unknown one.
+    /// Finds every name. An unknown name has no value; a pattern that matches nothing is an error.
     pub(super) fn new(names: &[String]) -> Result<Selection, Box<Report>> {
-        let mut found: Vec<&'static Metric> = Vec::new();
-        for name in names.iter().map(|name| name.trim()) {
+        let mut selection = Selection::default();
+        // An empty name follows a comma at the end, as in lists over several lines.
+        for name in names.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
+            let found = &mut selection.found;
             let before = found.len();
-            found.extend(METRICS.iter().filter(|metric| is_meant(name, metric.name)));
+            found.extend(Asked::all().filter(|metric| is_meant(name, metric.name())));
             if found.len() == before {
-                let all = METRICS.iter().map(|metric| metric.name);
+                let all = Asked::all().map(Asked::name);
                 let bases = all.clone().map(base);
                 let near = nearest(name, all).or_else(|| nearest(name, bases));
                 let help = near.map_or_else(
@@ -54,12 +86,46 @@ impl Selection {
                     |near| format!("did you mean `{near}`? --list-metrics prints all"),
                 );
                 let sentence = format!("--metrics: unknown metric `{name}`");
-                return Err(Box::new(Report::error(Kind::Usage, sentence).help(help)));
+                if name.contains('*') {
+                    return Err(Box::new(Report::error(Kind::Usage, sentence).help(help)));
+                }
+                selection.unknown.push(name.to_owned());
+                let note = format!("its value is printed as {ABSENT}");
+                selection.warnings.push(Report::warning(sentence).note(note, None).help(help));
             }
         }
-        found.sort_by_key(|metric| metric.name);
-        found.dedup_by_key(|metric| metric.name);
-        Ok(Selection(found))
+        selection.found.sort_by_key(|metric| metric.name());
+        selection.found.dedup_by_key(|metric| metric.name());
+        selection.unknown.sort();
+        selection.unknown.dedup();
+        Ok(selection)
+    }
+
+    /// Whether a model of a device is needed.
+    pub(super) fn is_timed(&self) -> bool {
+        self.found.iter().any(|metric| matches!(metric, Asked::Predicted(_)))
+    }
+
+    /// Name, unit and value of each metric.
+    fn rows(&self, launch: &Launched) -> Vec<(String, &'static str, String)> {
+        let row = |metric: &Asked| {
+            let (unit, value) = match metric {
+                Asked::Counted(metric) => (
+                    metric.unit,
+                    match metric.value(&launch.counters) {
+                        Value::Count(count) => grouped(count),
+                        Value::Ratio(ratio) => format!("{ratio:.2}"),
+                    },
+                ),
+                Asked::Predicted(metric) => {
+                    let value = launch.predicted.as_ref().and_then(|predicted| metric.value(predicted));
+                    (metric.unit, value.map_or_else(|| ABSENT.to_owned(), |value| format!("{value:.2}")))
+                }
+            };
+            (metric.name().to_owned(), unit, value)
+        };
+        let unknown = self.unknown.iter().map(|name| (name.clone(), "", ABSENT.to_owned()));
+        self.found.iter().map(row).chain(unknown).collect()
     }
 }
 
@@ -99,11 +165,7 @@ pub(super) fn csv(selection: &Selection, counted: &Counted) -> String {
             None => "warpproof".to_owned(),
         };
         let extents = |[x, y, z]: [u32; 3]| format!("({x}, {y}, {z})");
-        for metric in &selection.0 {
-            let value = match metric.value(counters) {
-                Value::Count(count) => grouped(count),
-                Value::Ratio(ratio) => format!("{ratio:.2}"),
-            };
+        for (name, unit, value) in selection.rows(launch) {
             row(
                 &mut text,
                 [
@@ -120,8 +182,8 @@ pub(super) fn csv(selection: &Selection, counted: &Counted) -> String {
                     "0".to_owned(),
                     counted.capability.clone(),
                     SECTION.to_owned(),
-                    metric.name.to_owned(),
-                    metric.unit.to_owned(),
+                    name,
+                    unit.to_owned(),
                     value,
                 ],
             );
@@ -154,6 +216,10 @@ pub(super) fn list() -> String {
         let line = format!("  {:<width$}  {:<14}  {}", metric.name, metric.unit, metric.note);
         let _ = writeln!(text, "{}", line.trim_end());
     }
+    text.push_str("\npredicted by the model of a device from the machine code of ptxas, not counted\n");
+    for metric in &TIMED {
+        let _ = writeln!(text, "  {:<width$}  {:<14}  {}", metric.name, metric.unit, metric.note);
+    }
     text
 }
 
@@ -164,7 +230,7 @@ mod tests {
     fn names(asked: &[&str]) -> Result<Vec<&'static str>, String> {
         let asked: Vec<String> = asked.iter().map(|&name| name.to_owned()).collect();
         let found = Selection::new(&asked).map_err(|report| report.text())?;
-        Ok(found.0.iter().map(|metric| metric.name).collect())
+        Ok(found.found.iter().map(|metric| metric.name()).collect())
     }
 
     #[test]
@@ -173,15 +239,37 @@ mod tests {
         assert_eq!(names(&["dram__bytes_read"]).unwrap(), ["dram__bytes_read.sum"]);
         let both = ["dram__bytes_read.sum", "dram__bytes_write.sum"];
         assert_eq!(names(&["dram__bytes_*", "dram__bytes_read.sum"]).unwrap(), both);
-        assert_eq!(names(&["*"]).unwrap().len(), METRICS.len());
+        assert_eq!(names(&["*"]).unwrap().len(), METRICS.len() + TIMED.len());
     }
 
     #[test]
     fn unknown_names_are_told_with_the_nearest() {
-        let text = names(&["smsp__inst_executed_pipe_tensr.sum"]).unwrap_err();
-        assert!(text.contains("smsp__inst_executed_pipe_tensor.sum"), "{text}");
-        assert!(names(&["zzz"]).unwrap_err().contains("--list-metrics"));
+        let warned = |name: &str| {
+            let selection = Selection::new(&[name.to_owned()]).map_err(|report| report.text())?;
+            assert_eq!((selection.found.len(), selection.unknown.as_slice()), (0, &[name.to_owned()][..]));
+            Ok::<_, String>(selection.warnings.iter().map(Report::text).collect::<String>())
+        };
+        let text = warned("smsp__inst_executed_pipe_tensr.sum").unwrap();
+        assert!(text.contains("smsp__inst_executed_pipe_tensor.sum") && text.contains("n/a"), "{text}");
+        assert!(warned("zzz").unwrap().contains("--list-metrics"));
         assert!(names(&["zzz*"]).is_err());
+    }
+
+    #[test]
+    fn metrics_of_published_profiling_commands_are_known() {
+        let asked = [
+            "smsp__inst_executed_pipe_tensor.sum",
+            "sm__pipe_tensor_active.avg.pct_of_peak_sustained_active",
+            "lts__t_sectors_aperture_device.sum",
+            "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+            "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+            "dram__bytes_read",
+            "smsp__inst_executed_pipe_tensor",
+            "sm__warps_active",
+        ];
+        for name in asked {
+            assert_eq!(names(&[name]).unwrap().len(), 1, "{name}");
+        }
     }
 
     #[test]

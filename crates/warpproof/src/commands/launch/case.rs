@@ -21,7 +21,7 @@ use crate::report::{Kind, Report};
 use crate::source::{self, Ptx};
 
 /// A case of a task instead of a file and its launch.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct CaseFlags {
     /// Run a case of this task instead of FILE, as the gate launches it
     #[arg(
