@@ -28,6 +28,7 @@ use warpproof_tolerance::error::{Errors, NonFinite};
 use warpproof_tolerance::{Judgement, RowMoments, Tolerance};
 use warpproof_toolchain::{CompileError, Toolchain};
 
+pub use self::own::{expected as own_expected, wrong as own_wrong};
 use self::quantizing::Quantizing;
 use self::unsmoothing::Unsmoothing;
 use self::variant::Variant;

@@ -112,7 +112,7 @@ fn precision(request: &Request, accumulate: Accumulate) -> Option<Precision> {
 }
 
 /// The exact output of a size, with its limits if the task derives them.
-pub(crate) fn expected(task: &Task, size: &Size, inputs: &[Input]) -> Result<Expected, Unfit> {
+pub fn expected(task: &Task, size: &Size, inputs: &[Input]) -> Result<Expected, Unfit> {
     let request = request(task, size)?;
     let precision = match task.tolerance.policy {
         Policy::Derived { accumulate } => Some(precision(&request, accumulate).ok_or_else(|| {
@@ -135,7 +135,7 @@ pub(crate) fn expected(task: &Task, size: &Size, inputs: &[Input]) -> Result<Exp
 }
 
 /// Outputs that are wrong on purpose, by name.
-pub(crate) fn wrong(task: &Task, size: &Size, inputs: &[Input]) -> Result<Vec<(String, Vec<u8>)>, Unfit> {
+pub fn wrong(task: &Task, size: &Size, inputs: &[Input]) -> Result<Vec<(String, Vec<u8>)>, Unfit> {
     let request = request(task, size)?;
     let given = gathered(&request, inputs)?;
     let refused = |error: inputs::Inconsistent| Unfit(error.to_string());
