@@ -154,7 +154,9 @@ fn bind(seen: &Seen) -> Result<Bound, String> {
                     ));
                 };
                 let why = if by_name { "of its name" } else { "of its place and type" };
-                bound.guesses.push(format!("{name} is {found}, because {why}"));
+                if name != found {
+                    bound.guesses.push(format!("{name} is {found}, because {why}"));
+                }
                 (quoted(found), None)
             }
             What::Scalar(dtype) if dtype.is_integer() => match axis(name) {
@@ -228,15 +230,15 @@ pub fn attention(
     let mark = if confirmed {
         "guessed: because outputs agree with attention"
     } else {
-        "question: is this correct?"
+        "question: is this correct? No trial run confirmed it"
     };
     // Writing to a string cannot fail.
     let _ = write!(
         shapes,
         "# Tensors for arguments: q, k and v (codes of 8 bits), q_scale, k_scale and v_scale (f32), and o (f16).\n\
-         [reference]\nformat = \"{format}\" # {mark}; or e4m3, e5m2, linear8 (code 128 is zero)\n\
-         scales = \"{scales}\" # {mark}; or tensor, head, block, row\n\
-         layout = \"{layout}\" # {mark}; or bhsd, bshd\ncausal = false\n\n"
+         [reference]\nformat = \"{format}\" # {mark}. One of e4m3, e5m2, linear8 (code 128 is zero)\n\
+         scales = \"{scales}\" # {mark}. One of tensor, head, block, row\n\
+         layout = \"{layout}\" # {mark}. One of bhsd, bshd\ncausal = false\n\n"
     );
     let head = "seeds = [0, 1, 2]\n# Drawn for each run, so that a kernel cannot be tuned to the seeds above.\n\
                 secret_seeds = 1\ndistributions = [\"normal\", \"v-mean-one\", \"peaked\", \"outliers\"]\n\n";

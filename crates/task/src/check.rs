@@ -219,8 +219,8 @@ fn operator_of(file: &mut File<'_>, task: &Task, operator: &Operator) {
     match operator {
         Operator::Attention(_) => {
             let outputs = task.data.outputs.iter().map(|output| &output.name);
-            let stated = task.data.inputs.iter().map(|input| &input.name).chain(outputs);
-            if let Some(name) = stated.filter(|name| !name.span.is_empty()).next() {
+            let mut stated = task.data.inputs.iter().map(|input| &input.name).chain(outputs);
+            if let Some(name) = stated.find(|name| !name.span.is_empty()) {
                 let help = "kernels of your own take q, k, v, q_scale, k_scale, v_scale and o as arguments";
                 let sentence = "attention tasks have built-in inputs and outputs";
                 file.wrong_with(name.span.clone(), sentence, help);

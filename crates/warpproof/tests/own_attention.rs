@@ -49,6 +49,11 @@ fn a_race_is_found_at_its_lines_and_the_fixed_kernel_passes() {
         assert!(rejected.contains(&format!("attention.cu:{line}: ")), "line {line}:\n{rejected}");
     }
 
+    // The command that the gate prints shows the same race.
+    let command = rejected.split_once("reproduce: warpproof ").unwrap().1.lines().next().unwrap();
+    let again = bench.run(command.split_whitespace()).exits(1);
+    assert!(again.err.contains("shared-race") || again.out.contains("shared-race"), "{}", again.err);
+
     fs::write(path("attention.cu"), &fixed).unwrap();
     let said = init();
     assert!(said.contains("format = linear8, scales = head, layout = bhsd, because outputs agree"), "{said}");

@@ -437,6 +437,7 @@ fn attention(
     Ok((draft, rehearsal))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
 fn no_task(cause: String) -> Vec<Report> {
     let help = "write the task by hand: the chapter on task files in the book has an example and all keys";
     vec![Report::error(Kind::Usage, format!("cannot write a task: {cause}")).help(help)]
