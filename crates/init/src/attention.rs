@@ -24,7 +24,7 @@ pub struct Attempt {
 }
 
 /// Queries of a block, the largest first: with fewer blocks than it needs, a kernel leaves outputs unwritten.
-const TILES: [u32; 8] = [256, 128, 64, 32, 16, 8, 4, 1];
+const TILES: [u32; 7] = [128, 64, 32, 16, 8, 4, 1];
 
 impl Attempt {
     /// Guesses that differ in their grid. `ptx` indicates the format.
@@ -218,7 +218,7 @@ pub fn attention(
     }
     let mut shapes = String::new();
     if trial {
-        shapes.push_str("[[shape]]\nname = \"trial\"\naxes = { b = 2, h = 3, s = 256, d = 64 }\n\n");
+        shapes.push_str("[[shape]]\nname = \"trial\"\naxes = { b = 2, h = 3, s = 128, d = 64 }\n\n");
     } else {
         shapes.push_str(
             "[[shape]]\nname = \"small\"\naxes = { b = 1, h = 2, s = 64, d = 64 }\n\n\

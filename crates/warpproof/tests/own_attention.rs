@@ -38,7 +38,9 @@ fn a_race_is_found_at_its_lines_and_the_fixed_kernel_passes() {
         let text = fs::read_to_string(path("attention.toml")).unwrap();
         let (before, rest) = text.split_once("[[shape]]\nname = \"mission\"").unwrap();
         let (_, rest) = rest.split_once("# Tensors for arguments").unwrap();
-        fs::write(path("attention.toml"), [before, "# Tensors for arguments", rest].concat()).unwrap();
+        let text = [before, "# Tensors for arguments", rest].concat();
+        let text = text.replace("seeds = [0, 1, 2]", "seeds = [0]").replace("schedules = 4", "schedules = 2");
+        fs::write(path("attention.toml"), text).unwrap();
     };
     small();
     let rejected = gate().exits(1).out;
