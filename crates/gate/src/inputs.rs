@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use warpproof_num::random::SplitMix;
 
+use crate::family::attention;
 use crate::reference::{MAX_ELEMENTS, Tensor, real};
 use warpproof_task::dtype::Dtype;
 use warpproof_task::{Axes, Distribution, Problem, Task, Values, dims};
@@ -41,6 +42,9 @@ pub fn generate(
     distribution: &Distribution,
     seed: u64,
 ) -> Result<Vec<Input>, Problem> {
+    if task.data.is_implied() {
+        return attention::own::inputs(task, axes, distribution, seed);
+    }
     let mut inputs = Vec::with_capacity(task.data.inputs.len());
     for input in &task.data.inputs {
         let dims = dims(&input.dims, axes)?;

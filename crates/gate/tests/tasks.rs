@@ -58,3 +58,41 @@ fn inputs_are_the_same_for_the_same_seed() {
         assert!(one[0].tensor.values.iter().all(|value| value.is_finite()));
     }
 }
+
+/// The tensors of kernels with a source of their own: what the exact output rounds to is accepted, and each wrong output
+/// is refused.
+#[test]
+fn own_attention_kernels_have_inputs_limits_and_wrong_outputs() {
+    use warpproof_gate::family::attention::{own_expected, own_wrong};
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tasks/own/attention.toml");
+    let text = std::fs::read_to_string(path).unwrap();
+    let variants = [
+        ("format = \"linear8\"", "format = \"linear8\""),
+        ("format = \"linear8\"\nscales = \"head\"", "format = \"e4m3\"\nscales = \"row\""),
+        ("scales = \"head\"\nlayout = \"bhsd\"", "scales = \"block\"\nlayout = \"bshd\""),
+        ("causal = false", "causal = true\nsinks = true"),
+    ];
+    for (from, to) in variants {
+        assert!(text.contains(from));
+        let task = Task::parse(&text.replace(from, to)).unwrap();
+        let size = task.sizes(0).into_iter().find(|size| size.name == "tail:s=70").unwrap();
+        let make = |seed| {
+            let distribution = &task.data.distributions[0];
+            warpproof_gate::inputs::generate(&task, &size.axes, Dtype::F32, distribution, seed).unwrap()
+        };
+        let inputs = make(1);
+        assert_eq!(inputs, make(1));
+        assert_ne!(inputs, make(2));
+        let expected = own_expected(&task, &size, &inputs).unwrap();
+        let right = expected.dtype.bytes(&expected.tensor.values);
+        assert!(expected.judge(&right, task.tolerance.non_finite).1.passed, "{to}");
+        let wrong = own_wrong(&task, &size, &inputs).unwrap();
+        assert_eq!(
+            wrong.iter().any(|(name, _)| name == "the causal mask ignored"),
+            to.contains("causal = true")
+        );
+        for (name, output) in wrong {
+            assert!(!expected.judge(&output, task.tolerance.non_finite).1.passed, "{to}: {name}");
+        }
+    }
+}

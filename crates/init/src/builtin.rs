@@ -15,6 +15,7 @@ pub(super) fn reference(plan: &mut Plan<'_>, guess: &Guess) -> Result<Vec<String
         Kind::Gemm => gemm(plan, guess)?,
         Kind::Reduction => reduction(plan, guess)?,
         Kind::Elementwise => elementwise(plan, guess)?,
+        Kind::Attention => return Err("its operands are not known".to_owned()),
         Kind::Custom => return Err("a custom operator has no built-in reference".to_owned()),
     };
     for input in plan.inputs.iter().filter(|input| !used.contains(&input.name)) {

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod assume;
+mod attention;
 mod builtin;
 mod draft;
 mod explore;
@@ -21,6 +22,7 @@ mod text;
 mod traffic;
 mod triton;
 
+pub use attention::{Attempt, attention};
 pub use draft::{Draft, Target, draft};
 pub use explore::{Found, explore};
 pub use operator::Kind;

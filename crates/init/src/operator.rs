@@ -4,6 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names of the operators")]
 pub enum Kind {
+    Attention,
     Softmax,
     LayerNorm,
     Gemm,
@@ -12,7 +13,8 @@ pub enum Kind {
     Custom,
 }
 
-const KINDS: [(Kind, &str); 6] = [
+const KINDS: [(Kind, &str); 7] = [
+    (Kind::Attention, "attention"),
     (Kind::Softmax, "softmax"),
     (Kind::LayerNorm, "layer_norm"),
     (Kind::Gemm, "gemm"),
@@ -33,7 +35,7 @@ impl Kind {
     }
 
     /// Every name.
-    pub fn names() -> [&'static str; 6] {
+    pub fn names() -> [&'static str; 7] {
         KINDS.map(|(_, name)| name)
     }
 }

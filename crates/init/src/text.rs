@@ -62,9 +62,16 @@ fn quoted(text: &str) -> String {
 
 /// The file.
 pub(super) fn task(parts: &Parts<'_>) -> String {
+    let mut shapes = String::new();
+    data(parts, &mut shapes);
+    with_data(parts, &shapes)
+}
+
+/// The file, with seeds, distributions, shapes and reference as a text.
+pub(super) fn with_data(parts: &Parts<'_>, data: &str) -> String {
     let mut text = String::new();
     head(parts, &mut text);
-    data(parts, &mut text);
+    text.push_str(data);
     limits(parts, &mut text);
     stages(parts, &mut text);
     candidate(parts, &mut text);

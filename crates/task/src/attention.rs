@@ -5,11 +5,10 @@ use warpproof_kernels::inputs::TensorName;
 use warpproof_kernels::ladder::{self, LADDER};
 use warpproof_kernels::plan::Splits;
 use warpproof_kernels::quantize::Element;
-use warpproof_kernels::{
-    Format, Granularity, Layout, Lengths, Mask, OutputFormat, Request, Scales, Shape, Window,
-};
+use warpproof_kernels::{Format, Lengths, Request, Shape, Window};
 
 use super::model::{Candidate, Extent, Operator, Program, Reference, Task};
+use super::operands::{self, Operands};
 use super::problem::At;
 use super::section::{File, Section, integer_of};
 use super::size::Size;
@@ -24,6 +23,9 @@ pub struct AttentionOperator {
     /// The other options.
     #[serde(flatten)]
     pub variant: AttentionVariant,
+    /// How kernels with a source of their own read Q, K and V.
+    #[serde(flatten)]
+    pub operands: Operands,
 }
 
 /// What a shape of an attention task sets: options that differ from the task's, and lengths of sequences.
@@ -121,6 +123,10 @@ pub enum AttentionWork {
 /// Kernels of the family that are not rungs of the ladder.
 const QUANTIZE: &str = "quantize";
 const UNSMOOTH: &str = "unsmooth";
+/// The names of formats, granularities and layouts.
+const FORMATS: [&str; 3] = ["e4m3", "e5m2", "linear8"];
+const SCALES: [&str; 4] = ["tensor", "head", "block", "row"];
+const LAYOUTS: [&str; 2] = ["bhsd", "bshd"];
 /// The most sequences of a shape, which are a grid's third extent.
 const MAX_SEQUENCES: usize = 65_535;
 
@@ -148,6 +154,11 @@ pub(super) fn operator(file: &mut File<'_>, section: &mut Section<'_, '_>) -> At
         causal: section.flag(file, "causal").unwrap_or(false),
         softmax_scale: section.real(file, "softmax_scale").map(|scale| scale.value),
         variant: variant(file, section),
+        operands: Operands {
+            format: word(file, section, "format", &FORMATS),
+            scales: word(file, section, "scales", &SCALES),
+            layout: word(file, section, "layout", &LAYOUTS),
+        },
     }
 }
 
@@ -184,9 +195,9 @@ pub(super) fn options(file: &mut File<'_>, mut section: Section<'_, '_>) -> Atte
     }
     let smooth_k = section.get("smooth_k").map(toml::Spanned::span);
     let options = AttentionOptions {
-        format: word(file, &mut section, "format", &["e4m3", "e5m2", "linear8"]),
-        scales: word(file, &mut section, "scales", &["tensor", "head", "block", "row"]),
-        layout: word(file, &mut section, "layout", &["bhsd", "bshd"]),
+        format: word(file, &mut section, "format", &FORMATS),
+        scales: word(file, &mut section, "scales", &SCALES),
+        layout: word(file, &mut section, "layout", &LAYOUTS),
         lse: section.flag(file, "lse").unwrap_or(false),
         splits: section.within(file, "splits", 1, 1024).and_then(|splits| u32::try_from(splits.value).ok()),
         page_size: section
@@ -323,6 +334,7 @@ impl AttentionOperator {
             causal: own.causal.unwrap_or(self.causal),
             softmax_scale: self.softmax_scale,
             variant: own.variant.or(&self.variant),
+            operands: self.operands.clone(),
         }
     }
 
@@ -404,22 +416,13 @@ impl Task {
         if attends && known.is_none() {
             return Err(format!("there is no rung `{}`", rung.value));
         }
-        let format = format(options).or_else(|| known.and_then(|rung| rung.formats.first().copied()));
+        let format = operands::format(options.format.as_ref());
+        let format = format.or_else(|| known.and_then(|rung| rung.formats.first().copied()));
+        let granularity = operands::granularity(options.scales.as_ref());
+        let layout = operands::layout(options.layout.as_ref());
         let toggles = candidate.toggles.iter().map(|(name, value)| (name.clone(), value.value == "1"));
-        let bf16 = operator.variant.output_dtype.as_ref().is_some_and(|dtype| dtype.value == "bf16");
-        let bshd = options.layout.as_ref().is_some_and(|layout| layout.value == "bshd");
         let request = Request {
-            mask: if operator.causal { Mask::Causal } else { Mask::Full },
-            window: operator.window(),
-            format: format.unwrap_or_default(),
-            scales: Scales::all(granularity(options)),
-            layout: if bshd { Layout::Bshd } else { Layout::Bhsd },
-            output: if bf16 { OutputFormat::Bf16 } else { OutputFormat::F16 },
             lse: options.lse || rung.value == UNSMOOTH,
-            softmax_scale: operator.softmax_scale,
-            softcap: operator.cap(),
-            sinks: operator.variant.sinks == Some(true),
-            alibi: operator.variant.alibi == Some(true),
             page_size: options
                 .page_size
                 .as_ref()
@@ -429,7 +432,7 @@ impl Task {
             splits: options
                 .splits
                 .map_or(Splits::Auto, |n| Splits::Count(usize::try_from(n).unwrap_or(usize::MAX))),
-            ..Request::new(shape_of(size)?)
+            ..operands::request(&operator, size, (format.unwrap_or_default(), granularity, layout))?
         };
         request.check().map_err(|error| error.to_string())?;
         let smooth_k = options.smooth_k.as_ref().is_some_and(|smooth| smooth.value);
@@ -462,22 +465,5 @@ impl Task {
             UNSMOOTH => Ok(AttentionWork::Unsmooth(request)),
             _ => Ok(AttentionWork::Attention { request, smooth_k }),
         }
-    }
-}
-
-fn format(options: &AttentionOptions) -> Option<Format> {
-    options.format.as_ref().map(|format| match format.as_str() {
-        "e5m2" => Format::E5m2,
-        "linear8" => Format::Linear8,
-        _ => Format::E4m3,
-    })
-}
-
-fn granularity(options: &AttentionOptions) -> Granularity {
-    match options.scales.as_ref().map(|scales| scales.as_str()) {
-        Some("tensor") => Granularity::Tensor,
-        Some("block") => Granularity::Block,
-        Some("row") => Granularity::Row,
-        _ => Granularity::Head,
     }
 }

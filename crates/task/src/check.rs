@@ -6,13 +6,13 @@ use std::ops::Range;
 use warpproof_kernels::ladder;
 use warpproof_model::{Capability, Device};
 
-use super::attention;
 use super::model::{
     Argument, Candidate, Launch, NonFinite, Operator, Peer, Policy, Program, Reference, Role, SymbolValue,
     Task, TensorType, Values,
 };
 use super::problem::{At, in_file};
 use super::section::{File, shown};
+use super::{attention, operands};
 use crate::Stage;
 use crate::dtype::Dtype;
 use crate::expr::Expr;
@@ -218,8 +218,12 @@ fn operator_of(file: &mut File<'_>, task: &Task, operator: &Operator) {
     }
     match operator {
         Operator::Attention(_) => {
-            if let Some(input) = task.data.inputs.first() {
-                file.wrong(input.name.span.clone(), "attention tasks have built-in inputs and outputs");
+            let outputs = task.data.outputs.iter().map(|output| &output.name);
+            let mut stated = task.data.inputs.iter().map(|input| &input.name).chain(outputs);
+            if let Some(name) = stated.find(|name| !name.span.is_empty()) {
+                let help = "kernels of your own take q, k, v, q_scale, k_scale, v_scale and o as arguments";
+                let sentence = "attention tasks have built-in inputs and outputs";
+                file.wrong_with(name.span.clone(), sentence, help);
             }
         }
         Operator::Gemm { a, b, output, .. } => {
@@ -389,16 +393,8 @@ fn candidate(file: &mut File<'_>, task: &Task, candidate: &Candidate) {
     match &candidate.program {
         Program::Rung { rung, .. } => self::rung(file, task, candidate, rung),
         Program::Source { launch, .. } | Program::Ptx { launch, .. } => {
-            if is_attention(task) {
-                let help = "to evaluate your own kernel, use a custom operator with a Python reference";
-                file.wrong_with(
-                    candidate.name.span.clone(),
-                    "attention tasks support only rungs of the ladder",
-                    help,
-                );
-            } else {
-                self::launch(file, task, candidate, launch);
-            }
+            operands::check(file, task, candidate);
+            self::launch(file, task, candidate, launch);
         }
     }
 }

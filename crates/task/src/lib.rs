@@ -11,6 +11,7 @@ mod candidate;
 mod check;
 mod hash;
 mod model;
+mod operands;
 mod policy;
 mod problem;
 mod read;
@@ -35,6 +36,7 @@ pub use model::{
     Reference, Resource, Role, Scratch, Shape, Step, StructMember, Symbol, SymbolValue, Target, Task,
     TensorType, Threshold, Timing, Toggle, Tolerance, Values,
 };
+pub use operands::Operands;
 pub use problem::nearest;
 pub use problem::{At, Problem};
 pub use size::{Axes, Geometry, Size};

@@ -6,6 +6,7 @@ use serde::Serialize;
 use warpproof_kernels::inputs::Distribution as AttentionDistribution;
 
 use super::attention::{AttentionOperator, AttentionOptions, AttentionShape};
+use super::operands;
 use super::problem::At;
 use super::space::Space;
 use crate::Accumulate;
@@ -87,8 +88,10 @@ pub struct Data {
     /// Distributions of values.
     pub distributions: Vec<Distribution>,
     /// What kernels read.
+    #[serde(serialize_with = "operands::stated_inputs")]
     pub inputs: Vec<Input>,
     /// What kernels write.
+    #[serde(serialize_with = "operands::stated_outputs")]
     pub outputs: Vec<Output>,
 }
 

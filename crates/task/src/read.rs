@@ -13,7 +13,7 @@ use super::model::{
 };
 use super::problem::At;
 use super::section::{File, Section, check_identifier, dtype_of, expr_of, integer_of, text_of};
-use super::{Accumulate, candidate, policy, space};
+use super::{Accumulate, candidate, operands, policy, space};
 
 /// The largest extent of an axis.
 const MAX_EXTENT: i64 = 1 << 40;
@@ -41,7 +41,7 @@ pub(super) fn task(file: &mut File<'_>, table: &Spanned<DeTable<'_>>) -> Task {
     let reference = reference(file, &mut root, operator.as_ref().map(|operator| operator.value));
     let tolerance =
         root.section(file, "tolerance").map_or_else(no_tolerance, |section| tolerance(file, section, &data));
-    let task = Task {
+    let mut task = Task {
         name,
         version,
         description,
@@ -59,6 +59,7 @@ pub(super) fn task(file: &mut File<'_>, table: &Spanned<DeTable<'_>>) -> Task {
         spaces: space::spaces(file, &mut root),
     };
     root.close(file);
+    operands::imply(&mut task);
     task
 }
 

@@ -343,3 +343,48 @@ fn standard_distributions_are_distributions() {
         }
     }
 }
+
+/// Kernels of one's own in an attention task: their tensors follow from the other parts of the file, which alone are hashed.
+#[test]
+fn own_attention_kernels_take_the_tensors_of_the_task() {
+    let text = include_str!("../../../tasks/own/attention.toml");
+    let task = Task::parse(text).unwrap();
+    let names: Vec<&str> = task.data.inputs.iter().map(|input| input.name.as_str()).collect();
+    assert_eq!(names, ["q", "k", "v", "q_scale", "k_scale", "v_scale"]);
+    assert_eq!(task.data.outputs[0].name.value, "o");
+    assert!(task.data.is_implied());
+    let stated = serde_json::to_value(&task.data).unwrap();
+    assert_eq!((&stated["inputs"], &stated["outputs"]), (&serde_json::json!([]), &serde_json::json!([])));
+    let with = |from: &str, to: &str| {
+        assert!(text.contains(from), "{from}");
+        Task::parse(&text.replace(from, to))
+    };
+    let rows = with("scales = \"head\"", "scales = \"row\"\nsinks = true").unwrap();
+    assert_ne!(rows.part_hash(Part::Reference), task.part_hash(Part::Reference));
+    assert_eq!(rows.data.inputs[3].dims.len(), 3);
+    assert_eq!(rows.data.inputs[6].name.value, "sinks");
+    for (from, to, sentence) in [
+        ("\"o\",", "\"q\",", "has no argument for output `o`"),
+        ("\"v_scale\", \"o\"", "\"v_scales\", \"o\"", "no input, output or scratch memory `v_scales`"),
+        (
+            "accumulate = \"tensor_f16\"",
+            "accumulate = \"f16\"",
+            "derived for sums in f32, tensor_f16 or tensor_fp8",
+        ),
+        (
+            "axes = { b = 2, h = 8, s = 256, d = 64 }",
+            "axes = { b = 2, h = 8, s = 256, d = 64 }\nseqlens_q = [256, 3]",
+            "only rungs of the ladder support",
+        ),
+        ("axes = { b = 2, h = 8,", "axes = { b = 2, kv = 8, h = 8,", "has no axis `kv`"),
+        (
+            "[reference]",
+            "[[input]]\nname = \"x\"\ndtype = \"f32\"\ndims = [\"s\"]\n\n[reference]",
+            "built-in inputs",
+        ),
+    ] {
+        let problems = with(from, to).unwrap_err();
+        let all: Vec<&str> = problems.iter().map(|problem| problem.sentence.as_str()).collect();
+        assert!(all.iter().any(|one| one.contains(sentence)), "{sentence}: {all:?}");
+    }
+}

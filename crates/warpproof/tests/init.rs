@@ -139,7 +139,7 @@ fn toolchain_what_cannot_be_written_is_said() {
     assert!(text.contains("source = \"../saxpy.cu\"") && text.contains("operator = \"custom\"\n"), "{text}");
     assert!(bench.dir.path().join("tasks/a_reference.py").exists());
     let wrong = init(&bench, &own.join("saxpy.cu"), &["--operator", "sofmax"]).exits(2);
-    assert!(wrong.err.contains("expected one of softmax, layer_norm, gemm"), "{}", wrong.err);
+    assert!(wrong.err.contains("expected one of attention, softmax, layer_norm, gemm"), "{}", wrong.err);
     // A name alone is not sufficient: a kernel that computes something else gets a custom reference.
     let wrong = "__global__ void gelu(const float* in, float* out, int n) {\n\
         int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i < n) out[i] = in[i] * in[i] * in[i];\n}\n";

@@ -1,6 +1,8 @@
 //! Attention: the kernels of the ladder, evaluated with the exact oracle and with the bit-exact one; and the kernels
-//! around them, which quantize and correct the log-sum-exp of smoothed keys.
+//! around them, which quantize and correct the log-sum-exp of smoothed keys. Kernels with a source of their own are
+//! launched like those of any other task; `own` has their inputs and their reference.
 
+pub(crate) mod own;
 mod quantizing;
 mod unsmoothing;
 mod variant;
@@ -26,6 +28,7 @@ use warpproof_tolerance::error::{Errors, NonFinite};
 use warpproof_tolerance::{Judgement, RowMoments, Tolerance};
 use warpproof_toolchain::{CompileError, Toolchain};
 
+pub use self::own::{expected as own_expected, wrong as own_wrong};
 use self::quantizing::Quantizing;
 use self::unsmoothing::Unsmoothing;
 use self::variant::Variant;

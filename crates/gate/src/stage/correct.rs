@@ -23,6 +23,7 @@ use super::launch::{OTHER_POISON, POISON, Stand, Work};
 use super::{
     Bench, Built, Case, CaseName, Ending, Part, Trouble, audit, computed, covered, limited, reach, unfit,
 };
+use crate::family::attention;
 use crate::inputs::{self, Input};
 use crate::limits::Purpose;
 use crate::reference::files::Loaded;
@@ -370,11 +371,14 @@ pub(crate) fn expectations(
         Reference::BuiltIn { operator } => {
             let tensors = inputs::tensors(inputs);
             let problem = problem(bench, operator, part, case, &tensors);
+            let expected = match operator {
+                Operator::Attention(_) => attention::own::expected(bench.task, &part.size, inputs),
+                _ => reference::expected(&problem),
+            }
+            .map_err(unfit)?;
             if let Policy::Derived { .. } = bench.task.tolerance.policy {
-                let expected = reference::expected(&problem).map_err(unfit)?;
                 return Ok([(output_of(operator).to_owned(), expected)].into());
             }
-            let expected = reference::expected(&problem).map_err(unfit)?;
             vec![(output_of(operator).to_owned(), problem.output, expected.tensor)]
         }
         Reference::Files { .. } => {
@@ -479,23 +483,31 @@ fn try_nulls(
     let non_finite = bench.task.tolerance.non_finite;
     let tensors = inputs::tensors(inputs);
     for expected in expected.values() {
-        for null in Null::ALL {
-            let output = match &bench.task.reference {
-                Reference::BuiltIn { operator } => {
-                    let problem = problem(bench, operator, part, case, &tensors);
-                    null.output(&problem, expected).map_err(|error| unfit(error.to_string()))?
-                }
-                _ => match null.of_values(expected) {
-                    Some(output) => output,
-                    None => continue,
-                },
-            };
+        let outputs = match &bench.task.reference {
+            Reference::BuiltIn { operator: Operator::Attention(_) } => {
+                attention::own::wrong(bench.task, &part.size, inputs)
+                    .map_err(|error| unfit(error.to_string()))?
+            }
+            Reference::BuiltIn { operator } => {
+                let problem = problem(bench, operator, part, case, &tensors);
+                let outputs = Null::ALL.map(|null| Ok((null.to_string(), null.output(&problem, expected)?)));
+                outputs
+                    .into_iter()
+                    .collect::<Result<_, _>>()
+                    .map_err(|error: reference::Unfit| unfit(error.to_string()))?
+            }
+            _ => {
+                let outputs = Null::ALL.map(|null| Some((null.to_string(), null.of_values(expected)?)));
+                outputs.into_iter().flatten().collect::<Vec<_>>()
+            }
+        };
+        for (null, output) in outputs {
             // For some inputs the wrong output is correct: the mean of one element is that element.
             if output == expected.dtype.bytes(&expected.tensor.values) {
                 continue;
             }
             let refused = !expected.judge(&output, non_finite).1.passed;
-            *nulls.entry(null.to_string()).or_default() += u64::from(refused);
+            *nulls.entry(null).or_default() += u64::from(refused);
         }
     }
     Ok(())

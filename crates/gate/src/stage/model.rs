@@ -9,6 +9,7 @@ use warpproof_model::{Device, TensorType};
 
 use super::counters::{Case, count};
 use super::{Bench, Built, Ending, Part, Programs, Trouble, unfit};
+use crate::family::attention;
 use warpproof_evidence::record::{Figure, FigureKind, Stage};
 use warpproof_evidence::vocabulary as name;
 use warpproof_explain::{Request, Scheduled, explain};
@@ -185,6 +186,11 @@ fn floor(bench: &Bench<'_>, candidate: &Candidate, built: &Built, size: &Size) -
     }
     for one in &bench.task.data.outputs {
         floor.stored = floor.stored.saturating_add(bytes(&one.dims, one.dtype.with(each))?);
+    }
+    if let Reference::BuiltIn { operator: Operator::Attention(_) } = &bench.task.reference {
+        let products = attention::own::floor(bench.task, size).map_err(|error| unfit(error.to_string()))?;
+        floor.fma = (tensor(bench), products.fma.1);
+        floor.special = products.special;
     }
     if let Reference::BuiltIn { operator: Operator::Gemm { a, output, transpose_a, .. } } =
         &bench.task.reference

@@ -37,9 +37,11 @@ impl Planted {
         let ranged = |name: &str| {
             bench.task.data.inputs.iter().any(|input| input.name.value == name && input.range.is_some())
         };
+        // A scale is positive and finite.
+        let scale = |name: &str| bench.task.data.is_implied() && name.ends_with("_scale");
         // Stated limits assume magnitudes like those of the task's own inputs.
         let stated = matches!(bench.task.tolerance.policy, Policy::Stated { .. });
-        for input in inputs.iter_mut().filter(|input| !ranged(&input.name)) {
+        for input in inputs.iter_mut().filter(|input| !ranged(&input.name) && !scale(&input.name)) {
             let largest = input.tensor.values.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
             let fits = |value: f64| !stated || !value.is_finite() || value.abs() <= 4.0 * largest;
             let half = input.tensor.values.len().div_ceil(2);

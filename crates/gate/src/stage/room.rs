@@ -49,7 +49,7 @@ fn needed(bench: &Bench<'_>, candidate: &Candidate, size: &Size) -> Option<(u64,
         let elements = wide(dims(&output.dims, &size.axes).ok()?.iter().product());
         tensors.push((elements.saturating_mul(element(output.dtype.with(each), OUTPUT)), &output.name.value));
     }
-    if data.inputs.is_empty() {
+    if data.inputs.is_empty() || matches!(candidate.program, Program::Rung { .. }) {
         // Attention brings its own tensors: q, k, v and o.
         let extent = |axis: &str| size.axes.get(axis).copied().unwrap_or(1);
         let rows = extent("s").max(extent("keys"));

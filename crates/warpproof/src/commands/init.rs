@@ -12,7 +12,7 @@ use warpproof_gate::limits::Allowance;
 use warpproof_gate::reference::python::Workers;
 use warpproof_gate::stage::{Bench, Rehearsal};
 use warpproof_init::{
-    self, Draft, Found, Kind as Operator, Parameter, Resources, Seen, Target, Triton, What,
+    self, Attempt, Draft, Found, Kind as Operator, Parameter, Resources, Seen, Target, Triton, What,
 };
 use warpproof_task::Task;
 use warpproof_toolchain::symbol::Instances;
@@ -46,7 +46,8 @@ pub(crate) struct Init {
     kernel: Option<String>,
     /// Set the operator [default: guessed from the kernel's name]
     ///
-    /// One of softmax, layer_norm, gemm, reduction, elementwise, custom.
+    /// One of attention, softmax, layer_norm, gemm, reduction, elementwise, custom. For attention, the kernel reads Q, K
+    /// and V as codes of 8 bits with scales; trial runs select their format, scales and layout.
     #[arg(long, value_name = "OPERATOR", value_parser = operator)]
     operator: Option<Operator>,
     /// Define a macro
@@ -117,11 +118,16 @@ impl Init {
             refuted: None,
             architecture: arch,
         };
-        let found = warpproof_init::explore(ptx, symbol, seen);
-        let (mut draft, mut rehearsal) = rehearsed(seen, &found, &target, (ptx, instances), toolchain)?;
-        if let Some(why) = rehearsal.differs.clone().filter(|_| self.operator.is_none()) {
-            let refuted = Target { refuted: Some(&why), ..target.clone() };
-            (draft, rehearsal) = rehearsed(seen, &found, &refuted, (ptx, instances), toolchain)?;
+        let (mut draft, mut rehearsal);
+        if self.operator == Some(Operator::Attention) {
+            (draft, rehearsal) = attention(seen, &target, (ptx, instances), toolchain)?;
+        } else {
+            let found = warpproof_init::explore(ptx, symbol, seen);
+            (draft, rehearsal) = rehearsed(seen, &found, &target, (ptx, instances), toolchain)?;
+            if let Some(why) = rehearsal.differs.clone().filter(|_| self.operator.is_none()) {
+                let refuted = Target { refuted: Some(&why), ..target.clone() };
+                (draft, rehearsal) = rehearsed(seen, &found, &refuted, (ptx, instances), toolchain)?;
+            }
         }
         let python = draft.python.as_ref().map(|(name, text)| (task.with_file_name(name), text));
         self.store(&task, &draft.text)?;
@@ -391,11 +397,58 @@ fn rehearsed(
     toolchain: &Toolchain,
 ) -> Result<(Draft, Rehearsal), Vec<Report>> {
     let draft =
-        warpproof_init::draft(seen, found.as_ref().map_err(String::as_str), target).map_err(|cause| {
-            let help =
-                "write the task by hand: the chapter on task files in the book has an example and all keys";
-            vec![Report::error(Kind::Usage, format!("cannot write a task: {cause}")).help(help)]
-        })?;
+        warpproof_init::draft(seen, found.as_ref().map_err(String::as_str), target).map_err(no_task)?;
+    let rehearsal = rehearse(&draft, (ptx, instances), toolchain)?;
+    Ok((draft, rehearsal))
+}
+
+/// Selects grid, format, scales and layout of an attention kernel by trial runs, and runs the task.
+fn attention(
+    seen: &Seen,
+    target: &Target<'_>,
+    (ptx, instances): (&str, &Instances),
+    toolchain: &Toolchain,
+) -> Result<(Draft, Rehearsal), Vec<Report>> {
+    let tried = |attempt: &Attempt| {
+        let draft = warpproof_init::attention(seen, target, attempt, true, false).map_err(no_task)?;
+        rehearse(&draft, (ptx, instances), toolchain)
+    };
+    let grids = Attempt::grids(seen, ptx);
+    let mut best = None;
+    for attempt in &grids {
+        if !tried(attempt)?.complete.is_empty() {
+            best = Some(attempt.clone());
+            break;
+        }
+    }
+    let mut confirmed = false;
+    if let Some(found) = &mut best {
+        for attempt in found.data() {
+            if !tried(&attempt)?.agree.is_empty() {
+                *found = attempt;
+                confirmed = true;
+                break;
+            }
+        }
+    }
+    let best = best.or_else(|| grids.first().cloned()).ok_or_else(|| no_task("no grid".to_owned()))?;
+    let draft = warpproof_init::attention(seen, target, &best, false, confirmed).map_err(no_task)?;
+    let rehearsal = rehearse(&draft, (ptx, instances), toolchain)?;
+    Ok((draft, rehearsal))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
+fn no_task(cause: String) -> Vec<Report> {
+    let help = "write the task by hand: the chapter on task files in the book has an example and all keys";
+    vec![Report::error(Kind::Usage, format!("cannot write a task: {cause}")).help(help)]
+}
+
+/// Runs the task of a draft.
+fn rehearse(
+    draft: &Draft,
+    (ptx, instances): (&str, &Instances),
+    toolchain: &Toolchain,
+) -> Result<Rehearsal, Vec<Report>> {
     let task = Task::parse(&draft.text).map_err(|problems| {
         let first = problems.first().map_or_else(String::new, |problem| {
             let (line, _) = problem.place(&draft.text);
@@ -417,8 +470,7 @@ fn rehearsed(
         allowance: Allowance::default(),
         chosen: None,
     };
-    let rehearsal = Rehearsal::of(&bench, ptx, instances);
-    Ok((draft, rehearsal))
+    Ok(Rehearsal::of(&bench, ptx, instances))
 }
 
 fn shown(parameter: &Parameter) -> String {

@@ -3,7 +3,7 @@
 use warpproof_kernels::attention::{Answer, Attention, RunError};
 use warpproof_kernels::inputs::{self, Inputs};
 use warpproof_kernels::null::{Null, ignored};
-use warpproof_kernels::plan::Plan;
+use warpproof_kernels::plan::{Plan, Request};
 use warpproof_kernels::problem::{Mask, Window};
 use warpproof_launch::Gpu;
 use warpproof_model::TensorType;
@@ -45,27 +45,7 @@ impl Kernels for Variant {
     }
 
     fn floor(&self) -> Floor {
-        let request = &self.plan.request;
-        let shape = &request.shape;
-        let mut pairs = 0;
-        let (mut queries, mut keys) = (0, 0);
-        for lengths in &shape.sequences {
-            queries += lengths.queries;
-            keys += lengths.keys;
-            pairs += if request.mask == Mask::Full && request.window == Window::default() {
-                lengths.queries * lengths.keys
-            } else {
-                (0..lengths.queries).map(|row| request.visible(*lengths, row).len()).sum()
-            };
-        }
-        // Codes of Q, K and V are bytes, the output has 16 bits.
-        let loaded = shape.dim * (shape.heads * queries + 2 * shape.kv_heads * keys);
-        Floor {
-            fma: (Some(TensorType::F8ToF32), wide(2 * pairs * shape.heads * shape.dim)),
-            special: wide(pairs * shape.heads),
-            loaded: wide(loaded),
-            stored: wide(2 * shape.dim * shape.heads * queries),
-        }
+        floor(&self.plan.request)
     }
 
     fn inputs(&self, values: &Values, seed: u64) -> Result<Inputs, Unfit> {
@@ -123,6 +103,30 @@ impl Kernels for Variant {
         all.retain(|(_, output)| *output != right);
         let values = |output: Vec<u16>| output.iter().map(|code| request.output.decode(*code)).collect();
         Ok(all.into_iter().map(|(name, output)| (name, values(output))).collect())
+    }
+}
+
+/// The minimum work of a request.
+pub(super) fn floor(request: &Request) -> Floor {
+    let shape = &request.shape;
+    let mut pairs = 0;
+    let (mut queries, mut keys) = (0, 0);
+    for lengths in &shape.sequences {
+        queries += lengths.queries;
+        keys += lengths.keys;
+        pairs += if request.mask == Mask::Full && request.window == Window::default() {
+            lengths.queries * lengths.keys
+        } else {
+            (0..lengths.queries).map(|row| request.visible(*lengths, row).len()).sum()
+        };
+    }
+    // Codes of Q, K and V are bytes, the output has 16 bits.
+    let loaded = shape.dim * (shape.heads * queries + 2 * shape.kv_heads * keys);
+    Floor {
+        fma: (Some(TensorType::F8ToF32), wide(2 * pairs * shape.heads * shape.dim)),
+        special: wide(pairs * shape.heads),
+        loaded: wide(loaded),
+        stored: wide(2 * shape.dim * shape.heads * queries),
     }
 }
 

@@ -1,9 +1,9 @@
 //! Metrics that depend on time: the software GPU does not count them, the model of a device predicts them.
 
+use warpproof_count::Counters;
 use warpproof_explain::{Predicted, Request, Scheduled, explain};
 use warpproof_model::bound::Consumed;
 use warpproof_model::{DEVICES, Device};
-use warpproof_sim::count::Counters;
 use warpproof_toolchain::Toolchain;
 
 /// One predicted metric.
