@@ -5,7 +5,7 @@ use std::path::Path;
 
 use warpproof_toolchain::{AssembleError, Options, Toolchain, WITHOUT_TOOLCHAIN};
 
-/// As in `crates/sim/tests/forms.rs`.
+/// As in `crates/sim/tests/device/forms.rs`.
 const HEAD: &str = ".version 9.2\n.target sm_90a\n.address_size 64
 .extern .shared .align 128 .b8 sm[];\n.global .align 128 .b8 gm[4096];\n.const .align 128 .b8 cm[256];
 .visible .entry k(.param .align 128 .b8 par[256]) {\n.local .align 128 .b8 lm[256];

@@ -18,7 +18,7 @@ const TARGETS: [(&str, &str); 3] = [("sm_90a", ""), ("sm_100a", "sm_100a: "), ("
 
 /// The instructions of a list.
 fn list(title: &str) -> Vec<&'static str> {
-    let text = include_str!("vectors/forms.txt");
+    let text = include_str!("../vectors/forms.txt");
     let lines = text.lines().skip_while(|line| !line.starts_with(&format!("# {title}"))).skip(1);
     let found: Vec<&str> = lines.take_while(|line| !line.starts_with('#')).collect();
     assert!(!found.is_empty(), "no list {title}");

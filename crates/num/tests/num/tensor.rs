@@ -5,12 +5,8 @@
     reason = "a panic fails the test, and codes of numbers change width on purpose"
 )]
 
-#[expect(dead_code, reason = "captures are tested elsewhere")]
-#[path = "golden/vectors.rs"]
-mod vectors;
-
+use crate::vectors::{Case, cases_of, committed, full};
 use std::path::Path;
-use vectors::{Case, cases_of, committed, full};
 use warpproof_num::mma::scaled::Scale;
 use warpproof_num::mma::tensor::{COLUMNS, Kind, Piece, ROWS, multiply};
 use warpproof_num::mma::{Accumulator, Element, IntElement};

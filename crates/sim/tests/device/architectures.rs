@@ -7,7 +7,7 @@ use warpproof_sim::{Blame, Device, Stop, StopKind, isa};
 fn ptxas_asks_for_the_same_architectures() {
     let mut wrong = Vec::new();
     let mut count = 0;
-    for line in include_str!("vectors/architectures.tsv").lines().filter(|line| !line.starts_with('#')) {
+    for line in include_str!("../vectors/architectures.tsv").lines().filter(|line| !line.starts_with('#')) {
         let [spelled, target, version] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
         let mut words = spelled.split('.');
         let opcode = words.next().unwrap();

@@ -11,12 +11,8 @@
 )]
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
-#[expect(dead_code, reason = "scales are tested through the instructions")]
-#[path = "golden/vectors.rs"]
-mod vectors;
-
+use crate::vectors::{Case, captures, cases_of, committed, full};
 use std::path::Path;
-use vectors::{Case, captures, cases_of, committed, full};
 use warpproof_num::Rounding;
 use warpproof_num::fp8::Fp8;
 use warpproof_num::mma::rule::{Rule, dot};
