@@ -58,7 +58,7 @@ pub use settings::{BufferRole, Check, Dependent, Role, Settings, Source};
 pub use touched::{Kind as TouchKind, Touched};
 
 use crate::machine::{Guide, Outcome};
-use crate::observe::Observer;
+use crate::observe::{Observer, Sight};
 use crate::stop::{Blame, Stop, StopKind};
 use crate::{Device, Launch};
 use array::Arrays;
@@ -189,7 +189,11 @@ impl Device {
         let meeting_points = lanes::meeting_points(&launch.program());
         let provenance = settings.has(Check::Provenance);
         let fragments = provenance.then(|| Fragments::of(&launch.program(), settings)).flatten();
-        let sights = context::sights(&launch.program(), &sites, &sinks, &meeting_points, fragments.as_ref());
+        let sights = if self.plain {
+            vec![Sight::Always; launch.program().metas.len()].into()
+        } else {
+            context::sights(&launch.program(), &sites, &sinks, &meeting_points, fragments.as_ref())
+        };
         let arrays = settings.has(Check::Array).then(|| Arrays::of(&launch.program()));
         let context = Arc::new(Context {
             program: launch.program(),
@@ -208,6 +212,7 @@ impl Device {
             bulk,
             shared: launch.shared_bytes(),
             settings: settings.clone(),
+            plain: self.plain,
             replicated: flow.as_ref().and_then(|flow| fused::Replicated::of(&launch.program(), flow)),
             flow,
             facts,
