@@ -356,9 +356,15 @@ impl Warp<'_, '_> {
         if bytes >= 4 && !self.grid.plain {
             match space {
                 Space::Shared if self.in_shared(addresses, lanes, bytes) => {
-                    for (i, row) in out.iter_mut().enumerate() {
-                        for lane in 0..LANES {
-                            row.0[lane] = self.cta.shared.word((addresses.0[lane] as u32 >> 2) + i as u32);
+                    for (i, row) in (0u32..).zip(out.iter_mut()) {
+                        let word = |lane: usize| self.cta.shared.word((addresses.0[lane] as u32 >> 2) + i);
+                        if lanes == u32::MAX {
+                            for lane in 0..LANES {
+                                row.0[lane] = word(lane);
+                            }
+                        } else {
+                            // Inactive lanes load nothing, also for an instruction that uses what other lanes load.
+                            lanes_of(lanes).for_each(|lane| row.0[lane] = word(lane));
                         }
                     }
                     return Ok(());
@@ -413,7 +419,7 @@ impl Warp<'_, '_> {
         Ok(())
     }
 
-    /// Whether all lanes (including inactive ones, whose addresses are masked) can be read from shared memory at once.
+    /// Whether all of these lanes can be read from shared memory at once.
     #[inline(always)]
     fn in_shared(&self, addresses: &Row<u64>, lanes: u32, bytes: u32) -> bool {
         let limit = u64::from(self.cta.shared.size()).saturating_sub(u64::from(bytes));
