@@ -1,9 +1,14 @@
 //! For every module and launch, the device and its checks do not panic, stop at their limits and are deterministic, and the
-//! checks do not change the outcome.
+//! checks do not change the outcome. Without fast paths, both are the same.
 //!
 //! The fuzzer's bytes are choices: which instructions of the table, which operands, which control flow, which launch.
-//! Text that starts like PTX is run unchanged, so the seeds of the other targets also work here.
+//! Text that starts like PTX is run unchanged, so the seeds of the other targets also work here. Some inputs choose a kernel of
+//! `cargo xtask plain`, which is compared in more detail.
 #![no_main]
+
+#[path = "../../xtask/src/plain/trial/mod.rs"]
+#[allow(dead_code, reason = "the study needs more of it")]
+mod trial;
 
 use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
@@ -17,6 +22,13 @@ use warpproof_sim::tensor_map::{DataType, Swizzle, TensorMap};
 use warpproof_sim::{Blame, Device, Level, Limits, StopKind};
 
 fuzz_target!(|data: &[u8]| {
+    if let Some((b'?', rest)) = data.split_first() {
+        let trial = trial::Trial::new(&mut trial::Choices::new(rest, 0));
+        if let Err(difference) = trial.compare() {
+            panic!("fast paths change the {difference}\n{trial}\n{}", trial.text());
+        }
+        return;
+    }
     let mut choices = Unstructured::new(data);
     let written = if data.first().is_some_and(|byte| matches!(byte, b'.' | b'/' | b'\n' | b' ')) {
         Ok(Case { text: String::from_utf8_lossy(data).into_owned(), launch: Geometry::default() })
@@ -27,16 +39,19 @@ fuzz_target!(|data: &[u8]| {
     if std::env::var_os("WARPPROOF_FUZZ_SHOW").is_some() {
         eprintln!("{}\n{:?}", case.text, case.launch);
     }
-    let (one, _) = execute(&case, 1, false);
+    let (one, _) = execute(&case, Host::Threads(1), false);
     if std::env::var_os("WARPPROOF_FUZZ_SHOW").is_some() {
         one.iter().for_each(|ran| eprintln!("{} instructions; {}", ran.instructions, ran.report));
     }
-    assert_eq!(one, execute(&case, 2, false).0, "one thread and two disagree on\n{}", case.text);
-    let (checked, findings) = execute(&case, 2, true);
+    assert_eq!(one, execute(&case, Host::Threads(2), false).0, "one thread and two disagree on\n{}", case.text);
+    let (checked, findings) = execute(&case, Host::Threads(2), true);
     assert_eq!(one, checked, "checks change the outcome of\n{}", case.text);
+    let (plain, expected) = execute(&case, Host::Plain, true);
+    assert_eq!(one, plain, "fast paths change the outcome of\n{}", case.text);
+    assert_eq!(findings, expected, "fast paths change the findings in\n{}", case.text);
     if case.launch.again {
-        assert_eq!(one, execute(&case, 1, false).0, "two runs disagree on\n{}", case.text);
-        let (_, again) = execute(&case, 1, true);
+        assert_eq!(one, execute(&case, Host::Threads(1), false).0, "two runs disagree on\n{}", case.text);
+        let (_, again) = execute(&case, Host::Threads(1), true);
         assert_eq!(findings, again, "one thread and two report different findings in\n{}", case.text);
     }
 });
@@ -81,10 +96,23 @@ struct Ran {
 const LIMITS: Limits = Limits { instructions: 20_000, stack: 16 * 1024, output: 4096, memory: 1 << 30 };
 const KERNELS: usize = 2;
 
+/// How the host executes a kernel.
+#[derive(Clone, Copy)]
+enum Host {
+    /// On this number of threads.
+    Threads(usize),
+    /// Without fast paths.
+    Plain,
+}
+
 /// Runs the kernels of a case, with checks or without, and returns their effects and the findings.
-fn execute(case: &Case, threads: usize, checked: bool) -> (Vec<Ran>, Vec<String>) {
+fn execute(case: &Case, host: Host, checked: bool) -> (Vec<Ran>, Vec<String>) {
     let level = if cfg!(feature = "simd") { Level::detect() } else { Level::Portable };
-    let mut device = Device::new().with_memory(1 << 20).with_threads(threads).with_level(level);
+    let mut device = Device::new().with_memory(1 << 20).with_level(level);
+    match host {
+        Host::Threads(threads) => device = device.with_threads(threads),
+        Host::Plain => device.plain = true,
+    }
     device.limits = LIMITS;
     device.schedule = case.launch.schedule;
     let refused = |stop: &warpproof_sim::Stop| {

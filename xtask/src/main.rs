@@ -36,6 +36,7 @@ mod latencies;
 mod model;
 mod mutants;
 mod part;
+mod plain;
 mod program;
 mod python;
 mod readme;
@@ -281,6 +282,16 @@ tasks! {
         /// Only kernels whose name begins with this
         filter: Option<String>,
     } => hopper::run(&Part::whole(), hopper::Generation::Blackwell, bless, filter.as_deref(), list, sound).map(drop),
+
+    /// Compare random kernels with and without the fast paths of the software GPU
+    Plain {
+        /// Kernels to compare [default: 100000]
+        #[arg(long)]
+        kernels: Option<u64>,
+        /// The seed of the first kernel
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+    } => plain::run(&Part::whole(), kernels, seed).map(drop),
 
     /// Join the instruction table with the tests that execute it; compare the book's page
     Instructions {

@@ -52,6 +52,8 @@ pub(crate) struct Context {
     /// Bytes of shared memory per block.
     pub shared: u32,
     pub settings: Settings,
+    /// Whether no fast path is used; see [`Device::plain`](warpproof_sim::Device::plain).
+    pub plain: bool,
     /// Elements that several threads hold, if the kernel's compiler does that.
     pub replicated: Option<Replicated>,
     /// Which instructions read and write each row, if a check needs it.

@@ -223,7 +223,7 @@ impl Provenance {
         // Only barriers order what warps do, and races are found.
         let strict = !context.sites.barriers_only || !context.settings.has(Check::Race);
         let beginning = match fragments.records.lock() {
-            Ok(mut records) if !context.settings.each_block => records.begin(strict),
+            Ok(mut records) if !context.settings.each_block && !context.plain => records.begin(strict),
             _ => Beginning::Neither,
         };
         self.way = match beginning {

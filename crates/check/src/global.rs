@@ -449,6 +449,7 @@ impl GlobalRace {
         let doubtful = sinks.filter(|sinks| !reads || sinks.doubtful(access.pc));
         let alone = guard.is_none();
         let plain = alone
+            && !context.plain
             && strong.is_none()
             && !site.volatile
             && access.kind != AccessKind::Atomic

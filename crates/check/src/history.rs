@@ -189,7 +189,8 @@ impl Touch<'_> {
                 let met = many != Many::Warps
                     && other.who.warp() == me.warp()
                     && other.time <= self.order.warp_floor(me.warp());
-                if other.time <= self.order.floor() || (many == Many::One && other.who == me) || met {
+                // The first of several reads of one thread stands for all of them.
+                if other.time <= self.order.floor() || met {
                     cell.set_read(self.stamp);
                 } else {
                     cell.add_read(&mut owner.second, self.stamp);

@@ -89,7 +89,7 @@ impl Init {
             || Warp { registers: Poison::new(facts), local: Local::default(), piece: Piece::default() };
         Init {
             warps: (0..warps).map(|_| warp()).collect(),
-            shared: Shared::new(context.shared, races),
+            shared: Shared::new(context.shared, races, !context.plain),
             mispaired: Mispaired::default(),
         }
     }
@@ -104,14 +104,14 @@ impl Init {
         issue: &Issue<'_>,
     ) {
         let Some(warp) = self.warps.get_mut(at(issue.warp)) else { return };
-        if warp.registers.is_clean() {
+        if warp.registers.is_clean() && !context.plain {
             return;
         }
         let (reads, writes, guard) = facts.rows(issue.pc);
         if guard != NO_ROW && warp.registers.lanes(guard) & issue.here != 0 {
             guarded(context, facts, raw_findings, issue, guard, &mut warp.registers);
         }
-        if warp.registers.any(reads) & issue.exec == 0 {
+        if warp.registers.any(reads) & issue.exec == 0 && !context.plain {
             for row in writes {
                 warp.registers.clear(*row, issue.exec);
             }
@@ -205,7 +205,7 @@ impl Init {
     /// poisoned there.
     pub(crate) fn remote(&mut self, facts: &Facts, access: &Access<'_>, race: Option<&SharedRace>) {
         let Some(cold) = facts.cold(access.pc).filter(|_| access.kind == AccessKind::Read) else { return };
-        let other = Shared::new(self.shared.size(), true);
+        let other = self.shared.of_another_block();
         let own = std::mem::replace(&mut self.shared, other);
         self.load(facts, cold, access, race, None);
         self.shared = own;

@@ -113,7 +113,7 @@ use std::any::Any;
 use std::sync::{Arc, Mutex};
 use unused::Sinks;
 use warpproof_sim::machine::{Guide, Outcome};
-use warpproof_sim::observe::Observer;
+use warpproof_sim::observe::{Observer, Sight};
 use warpproof_sim::stop::{Blame, Stop, StopKind};
 use warpproof_sim::{Device, Launch, SharedDevice};
 
@@ -308,7 +308,11 @@ fn check_guided(
     let meeting_points = lanes::meeting_points(&launch.program());
     let provenance = settings.has(Check::Provenance);
     let fragments = provenance.then(|| Fragments::of(&launch.program(), settings)).flatten();
-    let sights = context::sights(&launch.program(), &sites, &sinks, &meeting_points, fragments.as_ref());
+    let sights = if device.plain {
+        vec![Sight::Always; launch.program().metas.len()].into()
+    } else {
+        context::sights(&launch.program(), &sites, &sinks, &meeting_points, fragments.as_ref())
+    };
     let arrays = settings.has(Check::Array).then(|| Arrays::of(&launch.program()));
     let context = Arc::new(Context {
         program: launch.program(),
@@ -327,6 +331,7 @@ fn check_guided(
         bulk,
         shared: launch.shared_bytes(),
         settings: settings.clone(),
+        plain: device.plain,
         replicated: flow.as_ref().and_then(|flow| fused::Replicated::of(&launch.program(), flow)),
         flow,
         facts,

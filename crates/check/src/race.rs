@@ -156,7 +156,8 @@ impl SharedRace {
         }
         let sums = access.bytes.is_multiple_of(4)
             && context.replicated.as_ref().is_some_and(|all| all.fused.contains(&access.pc));
-        let ordinary = strong.is_none() && !site.volatile && !sums && self.owners.is_empty();
+        let ordinary =
+            strong.is_none() && !site.volatile && !sums && self.owners.is_empty() && !context.plain;
         let rest =
             if ordinary { self.quietly(context.sites.barriers_only, order, access) } else { access.lanes };
         let mut conflicts = Vec::new();

@@ -292,7 +292,7 @@ impl Cell {
         self.read = stamp.bits();
     }
 
-    /// Adds a weak read to other weak reads. Their order does not matter, since only barriers of the block order
+    /// Adds a weak read to other weak reads, of which it may be of the same thread. Their order does not matter, since only barriers of the block order
     /// threads.
     pub(crate) fn add_read(&mut self, second: &mut u32, stamp: Stamp) {
         let before = Stamp::of(self.read_time, self.read);

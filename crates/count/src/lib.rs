@@ -158,20 +158,20 @@ fn count_selected(
     let mut blocks = 0u64;
     let mut sample =
         selection.map(|selection| Collected::new(selection, listing(&program, &sites), &device.reading()));
-    let level = device.level();
+    let (level, plain) = (device.level(), device.plain);
     let spare: Mutex<Vec<Box<Tally>>> = Mutex::new(Vec::new());
     // A block that starts once more has been given up, and so has what was found out for it.
     let started = AtomicU64::new(0);
     let listen = |block: u32| -> Option<Box<dyn Observer>> {
         let next = u64::from(block) + 1;
         let again = started.fetch_max(next, Ordering::Relaxed) >= next;
-        let known = pool.lock().ok().filter(|_| !again).and_then(|mut pool| pool.pop());
+        let known = pool.lock().ok().filter(|_| !again && !plain).and_then(|mut pool| pool.pop());
         let heat =
             if turns { BlockHeat::Launch(heat.clone()) } else { BlockHeat::Block(Operations::new(own_heat)) };
         let spare = spare.lock().ok().and_then(|mut spare| spare.pop());
         let mut tally = spare.unwrap_or_else(|| {
             let record = Record::new(length, sites.guards, each - own_heat);
-            Box::new(Tally::new(sites.clone(), level, pool.clone(), record))
+            Box::new(Tally::new(sites.clone(), level, pool.clone(), record).plain(plain))
         });
         tally.begin(known.unwrap_or_default(), heat);
         Some(tally)

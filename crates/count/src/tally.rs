@@ -195,6 +195,8 @@ pub(crate) type Pool = Arc<Mutex<Vec<Shapes>>>;
 pub(crate) struct Tally {
     sites: Arc<Sites>,
     pool: Pool,
+    /// Whether the cost of each request is found out anew; see [`Device::plain`](warpproof_sim::Device::plain).
+    plain: bool,
     narrow: Same<u32>,
     wide: Same<u64>,
     shapes: Shapes,
@@ -219,6 +221,7 @@ impl Tally {
         Tally {
             sites,
             pool,
+            plain: false,
             narrow: u32::same(level),
             wide: u64::same(level),
             shapes: Shapes::default(),
@@ -231,6 +234,11 @@ impl Tally {
             clocks: [0; 32],
             multicast: None,
         }
+    }
+
+    /// Sets whether the cost of each request is found out anew.
+    pub(crate) fn plain(self, plain: bool) -> Tally {
+        Tally { plain, ..self }
     }
 
     /// Forgets the block before, except its record.
@@ -301,7 +309,7 @@ impl Tally {
         let first = memo::first(offsets, lanes);
         let key = Key::new(lanes, bytes, kind, first % 4);
         let requests = self.shapes.requests(pc, Space::Shared)?;
-        if requests.narrow.again(self.narrow, key, first, offsets) {
+        if !self.plain && requests.narrow.again(self.narrow, key, first, offsets) {
             return requests.narrow.latest();
         }
         let addresses = Row(offsets.0.map(u64::from));
@@ -380,7 +388,8 @@ impl Observer for Tally {
 
     fn shared(&mut self, access: &SharedAccess<'_>) {
         let SharedAccess { pc, kind, offsets, halves, bytes, lanes, .. } = *access;
-        let Some(regular) = Regular::of([offsets.0[0], offsets.0[16]].map(u64::from), halves) else {
+        let regular = Regular::of([offsets.0[0], offsets.0[16]].map(u64::from), halves);
+        let Some(regular) = regular.filter(|_| !self.plain) else {
             self.count_shared(access);
             return;
         };
@@ -400,7 +409,7 @@ impl Observer for Tally {
     fn words(&mut self, words: &GlobalWords) {
         let first = words.starts[0];
         let key = Key::new(u32::MAX, 4, AccessKind::Read, u32::try_from(first % LINE).unwrap_or(0));
-        let Some(regular) = Regular::of(words.starts, words.halves) else {
+        let Some(regular) = Regular::of(words.starts, words.halves).filter(|_| !self.plain) else {
             return words.widened(|access| self.access(access));
         };
         let touched = &mut self.record.touched;
@@ -454,7 +463,7 @@ impl Observer for Tally {
         let site = self.sites.get(pc);
         let touched = &mut self.record.touched;
         if let Some(requests) = self.shapes.requests(pc, space) {
-            let fresh = !requests.wide.again(self.wide, key, first, addresses);
+            let fresh = self.plain || !requests.wide.again(self.wide, key, first, addresses);
             if fresh {
                 let (cost, lines) = cost_of(&mut self.lines, access, site);
                 let mut words = Vec::new();

@@ -25,6 +25,10 @@ pub struct Device {
     pub schedule: Schedule,
     /// What a launch may use.
     pub limits: Limits,
+    /// Whether launches use no fast path: one thread, no vector instructions of the host, and one instruction, one lane and one
+    /// byte of history after the other where that is implemented. Outcomes, findings and counters are the same; it is for tests
+    /// that compare them. Set it before modules are loaded.
+    pub plain: bool,
 }
 
 /// A module whose variables live on a device.
@@ -93,6 +97,7 @@ impl Device {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             schedule: Schedule::default(),
             limits: Limits::default(),
+            plain: false,
         }
     }
 
@@ -133,7 +138,7 @@ impl Device {
     /// As [`load`](Self::load), with memory for managed variables: memory that the host accesses at the same address.
     pub fn load_with(&mut self, ptx: &str, managed: &mut Managed<'_>) -> Result<Module, Box<Stop>> {
         let linked = Arc::new(program::link(ptx, &mut self.heap, managed)?);
-        Ok(Module { linked, level: self.level, programs: Mutex::new(HashMap::new()) })
+        Ok(Module { linked, level: self.level(), programs: Mutex::new(HashMap::new()) })
     }
 
     /// Allocates `length` values, all zero.
@@ -199,8 +204,8 @@ impl Device {
 
     /// A device with these settings and no memory.
     pub(crate) fn without_memory(&self, limits: Limits) -> Device {
-        let Device { level, threads, schedule, .. } = *self;
-        Device { heap: Heap::new(0), concurrent: None, level, threads, schedule, limits }
+        let Device { level, threads, schedule, plain, .. } = *self;
+        Device { heap: Heap::new(0), concurrent: None, level, threads, schedule, limits, plain }
     }
 
     /// A device with these settings whose launches use memory that others use too.
@@ -210,7 +215,7 @@ impl Device {
 
     /// The vector instructions it uses.
     pub fn level(&self) -> Level {
-        self.level
+        if self.plain { Level::Portable } else { self.level }
     }
 
     /// Runs a launch until it ends or stops.
@@ -287,6 +292,7 @@ impl Device {
             observed,
             keeps_earlier: launch.keeps_earlier,
             limits: self.limits,
+            plain: self.plain,
         };
         // A kernel whose blocks communicate may learn by a flag that the launch before it has stored.
         self.heap.dependence = Dependence::default();
@@ -298,7 +304,8 @@ impl Device {
             Some(heap) => Memory::Concurrent(heap),
             None => Memory::Own(&mut self.heap),
         };
-        let mut outcome = machine::run(&grid, memory, self.threads, guide, listen, collect);
+        let threads = if self.plain { 1 } else { self.threads };
+        let mut outcome = machine::run(&grid, memory, threads, guide, listen, collect);
         self.heap.dependence = Dependence::default();
         match workspace {
             // It is live: only this code frees it.

@@ -29,6 +29,7 @@ use crate::latencies;
 use crate::model;
 use crate::mutants;
 use crate::part::Part;
+use crate::plain;
 use crate::program;
 use crate::python;
 use crate::readme;
@@ -274,6 +275,7 @@ pub(super) const STEPS: &[Step] = &[
     study("test-fleet", 1, Inputs { files: &["tasks/"], ..tests(&["warpproof-fleet"]) }, 20, |part| {
         sampled_tests(part, FLEET_TESTS, &[])
     }),
+    study("plain", 1, of("plain"), 10, |part| plain::run(part, None, 0)),
     study("corpus", 1, Inputs { files: &["corpus/"], ..of("corpus") }, 10, |part| {
         corpus::run(part, None, cores())
     }),
@@ -420,7 +422,7 @@ pub(super) const STEPS: &[Step] = &[
             1,
             Inputs {
                 packages: &["warpproof-ptx", "warpproof-check"],
-                files: &["fuzz/"],
+                files: &["fuzz/", "xtask/src/plain/trial/"],
                 tools: &[Tool::Rustc],
                 ..of("fuzz")
             },

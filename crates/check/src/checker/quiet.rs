@@ -14,7 +14,8 @@ impl Checker {
         let follows = self.follows_values(pc);
         let Checker { context, rank, order, race: Some(race), init, .. } = self else { return false };
         let site = context.sites.get(pc);
-        if (kind, bytes, lanes) != (AccessKind::Read, 4, u32::MAX)
+        if context.plain
+            || (kind, bytes, lanes) != (AccessKind::Read, 4, u32::MAX)
             || !context.sites.barriers_only
             || follows
             || race.proxy.is_some()
@@ -70,7 +71,8 @@ impl Checker {
 
     /// Whether nothing needs to be checked if all lanes load from one input.
     pub(super) fn may_read_input(&self, pc: u32) -> bool {
-        !(self.follows_values(pc)
+        !(self.context.plain
+            || self.follows_values(pc)
             || self.touched.is_some()
             || self.phases.is_some()
             || !matches!(self.context.program.op(pc), Op::Load(_))

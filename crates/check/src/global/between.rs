@@ -43,7 +43,7 @@ impl Between {
         own.list.sort_unstable_by_key(|(number, _)| *number);
         for (number, page) in std::mem::take(&mut own.list) {
             let reduced = own.reduced.remove(&number);
-            let page = if reduced.is_some() || self.pages.reduced.contains_key(&number) {
+            let page = if context.plain || reduced.is_some() || self.pages.reduced.contains_key(&number) {
                 page
             } else if let Some(page) = self.pages.adopt(number, page, block, &own.spill) {
                 page
@@ -55,7 +55,7 @@ impl Between {
                 let whole = word.cell.parts().is_none();
                 let mine = reduced.as_ref().map(|page| page[slot]).unwrap_or_default();
                 let theirs = self.pages.reduced.get(&number).map(|page| page[slot]).unwrap_or_default();
-                let ordinary = mine.is_empty() && theirs.is_empty();
+                let ordinary = !context.plain && mine.is_empty() && theirs.is_empty();
                 if ordinary
                     && whole
                     && self.pages.adopt_word(number, slot, || word.of_block(block, &own.spill))

@@ -39,6 +39,8 @@ pub(super) struct Shared {
     size: u32,
     /// Bytes that were written; `None` if the race check records them.
     written: Option<Bits>,
+    /// Whether lines are summarized.
+    by_line: bool,
     /// Lines that are known to be fully written.
     complete: Bits,
     /// Number of lines that are not.
@@ -50,10 +52,11 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// `race_tracks`: the race check records which bytes were written.
-    pub(super) fn new(size: u32, race_tracks: bool) -> Shared {
+    /// `race_tracks`: the race check records which bytes were written; `by_line`: lines are summarized.
+    pub(super) fn new(size: u32, race_tracks: bool, by_line: bool) -> Shared {
         Shared {
             size,
+            by_line,
             written: (!race_tracks).then(|| Bits::new(size)),
             complete: Bits::new(size.div_ceil(LINE)),
             lines_left: size.div_ceil(LINE),
@@ -62,9 +65,9 @@ impl Shared {
         }
     }
 
-    /// Bytes of the block's memory.
-    pub(super) fn size(&self) -> u32 {
-        self.size
+    /// That of another block, as far as its own thread writes it.
+    pub(super) fn of_another_block(&self) -> Shared {
+        Shared::new(self.size, true, self.by_line)
     }
 
     fn word_written(&self, race: Option<&SharedRace>, word: u32) -> bool {
@@ -140,7 +143,9 @@ impl Shared {
     fn look_at_line(&mut self, race: Option<&SharedRace>, line: u32) {
         let start = line.saturating_mul(LINE);
         let end = self.size.min(start.saturating_add(LINE));
-        if (start / 4..end / 4).all(|word| self.word_written(race, word)) && end.is_multiple_of(4) {
+        let whole =
+            || end.is_multiple_of(4) && (start / 4..end / 4).all(|word| self.word_written(race, word));
+        if self.by_line && whole() {
             self.lines_left -= u32::from(!self.complete.get(line));
             self.complete.set(line, true);
         }
@@ -290,7 +295,7 @@ mod tests {
 
     #[test]
     fn shared_bytes_are_poisoned_until_written_and_by_poison() {
-        let mut shared = Shared::new(256, false);
+        let mut shared = Shared::new(256, false, true);
         assert_eq!(shared.poisoned(None, 64, 8), 0xff);
         shared.write(64, 4);
         assert_eq!(shared.poisoned(None, 64, 8), 0xf0);

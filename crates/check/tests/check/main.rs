@@ -21,6 +21,7 @@ mod lanes;
 mod mbarrier;
 mod multiply;
 mod output;
+mod plain;
 mod reductions;
 mod scaled;
 mod shared_race;

@@ -178,7 +178,7 @@ impl Warp<'_, '_> {
     /// otherwise: the slow path is required.
     #[inline(always)]
     pub fn get_global_word<I: Simd>(&mut self, arg: AddressArg, row: u32) -> bool {
-        if self.exec != u32::MAX || !arg.wide || arg.frame {
+        if self.grid.plain || self.exec != u32::MAX || !arg.wide || arg.frame {
             return false;
         }
         let base = &self.state.regs.w64[at(arg.row)];
@@ -221,7 +221,7 @@ impl Warp<'_, '_> {
         &self,
         arg: AddressArg,
     ) -> Option<(Row<u32>, [Half; 2])> {
-        if arg.frame {
+        if self.grid.plain || arg.frame {
             return None;
         }
         let mut out = Row([0u32; LANES]);
@@ -353,12 +353,18 @@ impl Warp<'_, '_> {
         bytes: u32,
         out: &mut [Row<u32>; WORDS],
     ) -> Result<(), Flow> {
-        if bytes >= 4 {
+        if bytes >= 4 && !self.grid.plain {
             match space {
                 Space::Shared if self.in_shared(addresses, lanes, bytes) => {
-                    for (i, row) in out.iter_mut().enumerate() {
-                        for lane in 0..LANES {
-                            row.0[lane] = self.cta.shared.word((addresses.0[lane] as u32 >> 2) + i as u32);
+                    for (i, row) in (0u32..).zip(out.iter_mut()) {
+                        let word = |lane: usize| self.cta.shared.word((addresses.0[lane] as u32 >> 2) + i);
+                        if lanes == u32::MAX {
+                            for lane in 0..LANES {
+                                row.0[lane] = word(lane);
+                            }
+                        } else {
+                            // Inactive lanes load nothing, also for an instruction that uses what other lanes load.
+                            lanes_of(lanes).for_each(|lane| row.0[lane] = word(lane));
                         }
                     }
                     return Ok(());
@@ -413,7 +419,7 @@ impl Warp<'_, '_> {
         Ok(())
     }
 
-    /// Whether all lanes (including inactive ones, whose addresses are masked) can be read from shared memory at once.
+    /// Whether all of these lanes can be read from shared memory at once.
     #[inline(always)]
     fn in_shared(&self, addresses: &Row<u64>, lanes: u32, bytes: u32) -> bool {
         let limit = u64::from(self.cta.shared.size()).saturating_sub(u64::from(bytes));
@@ -486,25 +492,7 @@ impl Warp<'_, '_> {
         bytes: u32,
         words: &[Row<u32>; WORDS],
     ) -> Result<(), Flow> {
-        if bytes >= 4 && space == Space::Shared && self.in_shared(addresses, lanes, bytes) {
-            for (i, row) in words.iter().enumerate() {
-                if lanes == u32::MAX {
-                    for lane in 0..LANES {
-                        *self.cta.shared.word_mut((addresses.0[lane] as u32 >> 2) + i as u32) = row.0[lane];
-                    }
-                } else {
-                    for lane in lanes_of(lanes) {
-                        *self.cta.shared.word_mut((addresses.0[lane] as u32 >> 2) + i as u32) = row.0[lane];
-                    }
-                }
-            }
-            return Ok(());
-        }
-        if bytes == 4
-            && space == Space::Global
-            && let [row] = words.as_slice()
-            && self.global.write_words(addresses, lanes, row)
-        {
+        if !self.grid.plain && self.write_together(space, addresses, lanes, bytes, words) {
             return Ok(());
         }
         for lane in lanes_of(lanes) {
@@ -518,6 +506,35 @@ impl Warp<'_, '_> {
                 .map_err(|fault| self.fault(lane, fault, AccessKind::Write, bytes))?;
         }
         Ok(())
+    }
+
+    /// Writes words of all lanes that are in shared memory, or in one allocation. Returns `false` and writes nothing otherwise.
+    #[inline(always)]
+    fn write_together<const WORDS: usize>(
+        &mut self,
+        space: Space,
+        addresses: &Row<u64>,
+        lanes: u32,
+        bytes: u32,
+        words: &[Row<u32>; WORDS],
+    ) -> bool {
+        if bytes >= 4 && space == Space::Shared && self.in_shared(addresses, lanes, bytes) {
+            for (i, row) in words.iter().enumerate() {
+                if lanes == u32::MAX {
+                    for lane in 0..LANES {
+                        *self.cta.shared.word_mut((addresses.0[lane] as u32 >> 2) + i as u32) = row.0[lane];
+                    }
+                } else {
+                    for lane in lanes_of(lanes) {
+                        *self.cta.shared.word_mut((addresses.0[lane] as u32 >> 2) + i as u32) = row.0[lane];
+                    }
+                }
+            }
+            return true;
+        }
+        bytes == 4
+            && space == Space::Global
+            && matches!(words.as_slice(), [row] if self.global.write_words(addresses, lanes, row))
     }
 
     /// Whether an access of one lane is aligned and in bounds. Global bounds are checked by the heap itself.

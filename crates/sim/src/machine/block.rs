@@ -409,7 +409,8 @@ pub(super) enum Progress {
 
 impl BlockRun {
     /// A cluster about to start, in the memory of a finished one.
-    pub(super) fn new(grid: &Grid<'_>, number: u32, mut spare: Spare) -> BlockRun {
+    pub(super) fn new(grid: &Grid<'_>, number: u32, spare: Spare) -> BlockRun {
+        let mut spare = if grid.plain { Spare::default() } else { spare };
         let threads = grid.block_threads();
         let count = threads.div_ceil(32);
         let registers = grid.program.bounds.registers.unwrap_or(0).min(256);

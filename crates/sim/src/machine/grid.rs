@@ -62,6 +62,8 @@ pub struct Grid<'a> {
     pub keeps_earlier: bool,
     /// The limits of the launch.
     pub limits: Limits,
+    /// Whether no fast path is used; see [`Device::plain`](crate::Device::plain).
+    pub plain: bool,
 }
 
 /// The limits of a launch.

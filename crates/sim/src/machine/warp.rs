@@ -204,6 +204,10 @@ impl Warp<'_, '_> {
             }
             let (meet, gives_way) = (self.state.meet, self.state.gives_way);
             let mut slice = end.min(gives_way);
+            if self.grid.plain {
+                // One instruction: no bundle fits, and no stretch is longer.
+                slice = slice.min(self.state.clock + 1);
+            }
             let mut pc = self.state.subwarp.pc;
             let mut clock = self.state.clock;
             // The start of the stretch of instructions that is not reported yet, and its lanes.

@@ -114,7 +114,8 @@ impl Warp<'_, '_> {
         let rises = |lane: usize| addresses.0[lane] > addresses.0[lane - 1];
         let mut unchanged = 0;
         let mut before = [Row([0; LANES]); WORDS];
-        if (space, lanes) == (Space::Global, u32::MAX)
+        if !self.grid.plain
+            && (space, lanes) == (Space::Global, u32::MAX)
             && bytes as usize == 4 * WORDS
             && (1..LANES).all(rises)
             && self.read_global_rows(addresses, lanes, bytes, &mut before)

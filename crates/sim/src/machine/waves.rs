@@ -190,7 +190,7 @@ fn run_block(
         running: grid.running_share(),
         kept: grid.kept_share(),
     };
-    let mut global = Global::Overlay(base, Overlay::with_room(allowance.kept));
+    let mut global = Global::Overlay(base, Overlay::with_room(allowance.kept).plain(grid.plain));
     let mut watch = watch.map(|w| -> &mut (dyn Observer + 'static) { w });
     let mut suspicion = Suspicion::default();
     let stop = loop {

@@ -34,6 +34,8 @@ pub struct Overlay {
     room: usize,
     /// Whether the block has waited for the launches that its own depends on.
     waited: bool,
+    /// Whether operations are kept one by one.
+    plain: bool,
     /// Receives the stores that exceed the limit. A block that has this page is stopped, and its reads do not matter.
     excess: Option<Box<Page>>,
 }
@@ -134,6 +136,12 @@ impl Overlay {
     /// An empty overlay with a limit in bytes of host memory.
     pub fn with_room(bytes: u64) -> Overlay {
         Overlay { room: usize::try_from(bytes).unwrap_or(usize::MAX), ..Overlay::default() }
+    }
+
+    /// Whether atomic operations on one cell are never combined.
+    #[must_use]
+    pub fn plain(self, plain: bool) -> Overlay {
+        Overlay { plain, ..self }
     }
 
     /// Bytes of host memory it takes.
@@ -448,7 +456,7 @@ impl Global<'_> {
             let part = |all: u128| all >> (8 * start) & (u128::MAX >> (128 - 8 * size));
             let cell = Postponed { operand: part(cells.operand), after: part(cells.after), ..cells };
             let address = address + u64::from(start);
-            if !overlay.fold(address, &cell) {
+            if overlay.plain || !overlay.fold(address, &cell) {
                 let allocation = heap.locate(address, u64::from(size))?;
                 overlay.update(heap, allocation, address, cell);
             }

@@ -80,6 +80,9 @@ pub(crate) struct LaunchFlags {
     /// Use N host threads; results do not depend on it [default: all cores]
     #[arg(long, value_name = "N", value_parser = host_threads)]
     threads: Option<usize>,
+    /// Use no fast path of the software GPU: slower, with the same results
+    #[arg(long, hide = true)]
+    plain: bool,
     #[command(flatten)]
     limits: LimitFlags,
     /// Set the local memory of a thread, in bytes or as 64K
@@ -158,6 +161,7 @@ impl LaunchFlags {
             device = device.with_threads(threads);
         }
         device.limits.stack = self.stack;
+        device.plain = self.plain;
         device
     }
 
