@@ -193,7 +193,7 @@ pub(super) fn values(line: &str) -> Vec<f64> {
             }
             // Digits in a name are not a number.
             None => {
-                i += chars.iter().skip(i).take_while(|c| c.is_alphanumeric() || **c == '_').count().max(1)
+                i += chars.iter().skip(i).take_while(|c| c.is_alphanumeric() || **c == '_').count().max(1);
             }
         }
     }
