@@ -1,11 +1,7 @@
 //! A fleet under faults: killed workers and servers, a database that restarts, a network that drops, delays and repeats
 //! connections. CI runs a part; `cargo xtask fleet-faults` runs everything.
 #![cfg(unix)]
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a test fails by panicking, and prints its progress"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, and prints its progress")]
 
 mod bench;
 

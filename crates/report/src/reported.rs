@@ -40,10 +40,7 @@ pub(super) fn is_for(note: &NoteRecord, task: &str) -> bool {
 }
 
 /// The reported figures of the selected notes. Candidates come after their parents, else in the order of their notes.
-pub(super) fn of(
-    evidence: &Evidence,
-    wanted: impl Fn(&str, &NoteRecord) -> bool,
-) -> Vec<Reported<'_>> {
+pub(super) fn of(evidence: &Evidence, wanted: impl Fn(&str, &NoteRecord) -> bool) -> Vec<Reported<'_>> {
     let mut all = Vec::new();
     for (record, note) in evidence.notes_on(name::MEASURED) {
         let Some(candidate) = note.candidate.as_deref().filter(|candidate| wanted(candidate, note)) else {

@@ -1,11 +1,7 @@
 //! Runs the program as a user does.
 //!
 //! Tests that need NVIDIA's compiler find it like the program does.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a test fails by panicking, and reports what it does not test"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, and reports what it does not test")]
 
 mod bench;
 

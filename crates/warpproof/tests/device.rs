@@ -2,11 +2,7 @@
 //! loaded, launched, compared with the reference, timed and evaluated, by the code that drives NVIDIA's
 //! driver. These tests cannot show that hardware agrees.
 #![cfg(target_os = "linux")]
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a test fails by panicking, and reports what it does not test"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, and reports what it does not test")]
 
 mod bench;
 mod tasks;

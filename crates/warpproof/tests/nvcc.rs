@@ -1,10 +1,6 @@
 //! `warpproof nvcc`, and what `warpproof exec` sees of the programs that it compiles before they start.
 #![cfg(target_os = "linux")]
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a test fails by panicking, and reports what it does not test"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, and reports what it does not test")]
 
 mod bench;
 

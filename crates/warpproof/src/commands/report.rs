@@ -159,14 +159,13 @@ impl Report {
             |sentence: String, help: &str| Err(Box::new(Message::error(Kind::Usage, sentence).help(help)));
         let view = self.view.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
         match (self.view, &self.baseline, &self.candidate) {
-            (View::Comparison, Some(_), Some(_)) => {}
+            (View::Stage, ..) | (View::Comparison, Some(_), Some(_)) => {}
             (View::Comparison, ..) => {
                 return wrong(
                     "a comparison requires --baseline and --candidate".to_owned(),
                     "--baseline RUN:CANDIDATE --candidate RUN:CANDIDATE",
                 );
             }
-            (View::Stage, ..) => {}
             (_, Some(_), _) => {
                 return wrong(format!("`{view}` does not take --baseline"), "use `report comparison`");
             }

@@ -1,6 +1,6 @@
 //! The choices that the generator of kernels makes: pseudorandom, or by the bytes of a fuzzer as long as there are any.
 
-use warpproof_sim::schedule::SplitMix;
+use warpproof_num::random::SplitMix;
 
 /// A source of choices.
 pub(crate) struct Choices<'a> {
