@@ -242,7 +242,7 @@ fn difference(fast: &str, plain: &str) -> String {
     let shown = |lines: &[&str], sign: &str, range: Range<usize>| {
         let end = range.end.min(lines.len());
         let shown = lines.get(range.start.min(end)..end).unwrap_or_default().iter();
-        shown.map(|line| format!("{sign} {line}\n")).collect::<String>()
+        shown.fold(String::new(), |text, line| text + sign + " " + line + "\n")
     };
     let end = same + AFTER;
     let before = shown(&fast, "     ", same.saturating_sub(BEFORE)..same);
