@@ -17,6 +17,7 @@ use warpproof_sim::memory::Space;
 use warpproof_toolchain::{AssembleError, Assembled, Resources, Toolchain};
 
 use super::machine::{Cache, Ideal, Machine, Timeline};
+use super::phases::phases;
 use super::{
     Counted, Explanation, Line, LineCost, LineCounts, Origin, Place, Predicted, Run, SCHEMA, Scheduled,
     Stall, Subject, Timed, memory, purchase,
@@ -186,6 +187,7 @@ pub fn explain(
         Err(why) => (Scheduled::Uncertain { why: why.clone() }, None, None),
     };
     remarks.extend(contention(counters, &schedule));
+    let phases = phases(counters, costs, &text);
     let lines = lines(counters, costs, &text);
     let explanation = Explanation {
         schema: SCHEMA,
@@ -199,6 +201,7 @@ pub fn explain(
             instructions_of,
         },
         predicted: Predicted { bounds, roofline, roofline_warm, schedule, purchases },
+        phases,
         lines,
         conflicts: memory::conflicts(counters, &text),
         uncoalesced: memory::uncoalesced(counters, &text),

@@ -15,12 +15,14 @@ mod explained;
 pub mod html;
 mod machine;
 mod memory;
+mod phases;
 mod purchase;
 pub mod text;
 pub mod trace;
 
 pub use explained::{ExplainError, Request, Whole, explain};
 pub use machine::Timeline;
+pub use phases::Phase;
 
 use std::collections::BTreeMap;
 
@@ -47,6 +49,9 @@ pub struct Explanation {
     pub counted: Counted,
     /// The model's predictions.
     pub predicted: Predicted,
+    /// Phases that comments `// phase: name` mark in the source, in its order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<Phase>,
     /// Lines by their cost, the most expensive first.
     pub lines: Vec<Line>,
     /// Accesses with bank conflicts in shared memory, the most lost passes first. Counted.

@@ -34,6 +34,7 @@ pub fn text(explanation: &Explanation, all: bool) -> String {
     // Writing to a string cannot fail.
     let _ = head(&mut out, explanation);
     let _ = times(&mut out, explanation);
+    let _ = phases(&mut out, explanation);
     let _ = lines(&mut out, explanation, most);
     let _ = accesses(&mut out, explanation, most);
     let _ = purchases(&mut out, explanation);
@@ -227,10 +228,26 @@ fn place(place: &Place) -> String {
     format!("{name}:{}", place.line)
 }
 
-fn lines(out: &mut String, explanation: &Explanation, most: usize) -> std::fmt::Result {
+/// What a share of the cost refers to.
+fn cost(explanation: &Explanation) -> &'static str {
     let scheduled = explanation.lines.iter().any(|line| line.predicted.is_some());
-    let what = if scheduled { "predicted warp cycles, warm" } else { "counted warp instructions" };
-    writeln!(out, "\ntop lines by {what}")?;
+    if scheduled { "predicted warp cycles, warm" } else { "counted warp instructions" }
+}
+
+fn phases(out: &mut String, explanation: &Explanation) -> std::fmt::Result {
+    if explanation.phases.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nphases by {}", cost(explanation))?;
+    for phase in &explanation.phases {
+        let counted = several(phase.executions, "instruction");
+        writeln!(out, "  {:>5.1} %  {:<22} {counted} of PTX", phase.share * 100.0, phase.name)?;
+    }
+    Ok(())
+}
+
+fn lines(out: &mut String, explanation: &Explanation, most: usize) -> std::fmt::Result {
+    writeln!(out, "\ntop lines by {}", cost(explanation))?;
     for line in explanation.lines.iter().take(most) {
         let Line { predicted, counted, .. } = line;
         let mut notes = vec![match counted.executions {

@@ -347,7 +347,7 @@ fn standard_distributions_are_distributions() {
 /// Kernels of one's own in an attention task: their tensors follow from the other parts of the file, which alone are hashed.
 #[test]
 fn own_attention_kernels_take_the_tensors_of_the_task() {
-    let text = include_str!("../../../tasks/own/attention.toml");
+    let text = include_str!("../tests/data/own-attention.toml");
     let task = Task::parse(text).unwrap();
     let names: Vec<&str> = task.data.inputs.iter().map(|input| input.name.as_str()).collect();
     assert_eq!(names, ["q", "k", "v", "q_scale", "k_scale", "v_scale"]);

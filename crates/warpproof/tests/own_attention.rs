@@ -63,4 +63,13 @@ fn toolchain_a_race_is_found_at_its_lines_and_the_fixed_kernel_passes() {
     small();
     let passed = gate().exits(0).out;
     assert!(passed.contains("PROVISIONAL"), "{passed}");
+
+    // The comments of the source mark the phases of the prediction.
+    let explained = bench.run(["explain", "--task", "attention.toml", "--format", "json"]).exits(0).json();
+    let phases = explained["phases"].as_array().unwrap();
+    let names: Vec<&str> = phases.iter().map(|phase| phase["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["load", "Q.K", "softmax", "P.V", "store", "other"]);
+    let shares: Vec<f64> = phases.iter().map(|phase| phase["share"].as_f64().unwrap()).collect();
+    assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{shares:?}");
+    assert!(shares[..5].iter().all(|share| *share > 0.0), "{shares:?}");
 }

@@ -96,6 +96,7 @@ fn sample() -> Explanation {
                 verdict: "half of the bound".to_owned(),
             }],
         },
+        phases: Vec::new(),
         lines: vec![
             line(41, "    ldmatrix_x4(k, tile + row * 64);", 0.62, 450_000),
             line(42, "    mma(acc, q, k);", 0.30, 0),
