@@ -124,6 +124,9 @@ impl Warp<'_, '_> {
     /// and aligned. Returns `false` if not: the slow path is required.
     #[inline(always)]
     pub fn get_shared_words<I: Simd, const WORDS: usize>(&mut self, arg: AddressArg, rows: &[u32]) -> bool {
+        if self.state.naps.records {
+            return false;
+        }
         let Some((mut index, halves)) = self.shared_offsets::<I, WORDS>(arg) else { return false };
         if self.watch.is_some() {
             self.announce_shared(AccessKind::Read, &index, halves, 4 * WORDS as u32);
@@ -178,7 +181,7 @@ impl Warp<'_, '_> {
     /// otherwise: the slow path is required.
     #[inline(always)]
     pub fn get_global_word<I: Simd>(&mut self, arg: AddressArg, row: u32) -> bool {
-        if self.exec != u32::MAX || !arg.wide || arg.frame {
+        if self.exec != u32::MAX || !arg.wide || arg.frame || self.state.naps.records {
             return false;
         }
         let base = &self.state.regs.w64[at(arg.row)];
@@ -321,6 +324,9 @@ impl Warp<'_, '_> {
         lanes: u32,
         told: Told<'_>,
     ) {
+        if self.state.naps.records {
+            self.record_access(space, kind, addresses, bytes, lanes);
+        }
         if self.watch.is_some()
             && space == Space::Shared
             && lanes_of(lanes).any(|lane| addresses.0[lane] >> 24 != 0)

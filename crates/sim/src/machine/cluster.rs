@@ -27,6 +27,9 @@ pub const MAX_CLUSTER: u32 = 16;
 const WINDOW_BITS: u32 = 24;
 const OFFSET: u64 = (1 << WINDOW_BITS) - 1;
 
+/// A rank that no block of a cluster has.
+pub const NO_RANK: u32 = 0x3f;
+
 /// The address in the cluster's shared memory of an offset in the memory of a block.
 pub fn cluster_address(rank: u32, offset: u64) -> u64 {
     u64::from(rank + 1) << WINDOW_BITS | offset & OFFSET

@@ -20,6 +20,7 @@ mod shared_race;
 mod taint;
 mod tensor;
 mod texture;
+mod waiting;
 
 use warpproof_sim::check::{BufferRole, Check, Checked, Class, Role, Settings};
 use warpproof_sim::schedule::Order;

@@ -131,12 +131,23 @@ fn an_address_names_its_block() {
     assert_eq!(FOUR.column(&body), (0..1024).collect::<Column>());
 }
 
+/// Compilers compute addresses before the branch that guards their use.
+#[test]
+fn an_address_in_a_block_that_does_not_exist_may_be_computed() {
+    let body = "add.u32 %n, %r, 1; setp.lt.u32 %q, %n, 4; mapa.shared::cluster.u32 %m, %c, %n; st.shared.u32 [%c], %t;";
+    let body =
+        prepared(&format!("{body} {SYNC} mov.u32 %d0, 0; @%q ld.shared::cluster.u32 %d0, [%m]; {SYNC}"));
+    let expected = by_thread(|block, i| if block % 4 == 3 { 0 } else { (block + 1) * 64 + i });
+    assert_eq!(FOUR.column(&body), expected);
+}
+
 #[test]
 fn misuse_of_the_cluster_stops_the_launch() {
     for (body, kind) in [
         // Past the window of the other block, past the cluster, and to a block that is not there.
         ("ld.shared::cluster.u32 %d0, [%m+512];", StopKind::Bounds),
-        ("mapa.shared::cluster.u32 %m, %c, 4;", StopKind::Bounds),
+        ("mapa.shared::cluster.u32 %m, %c, 4; ld.shared::cluster.u32 %d0, [%m];", StopKind::Bounds),
+        ("mapa.shared::cluster.u32 %m, %c, -1; st.shared::cluster.u32 [%m], %t;", StopKind::Bounds),
         ("mapa.u64 %w, %o, 1;", StopKind::Bounds),
         ("add.u32 %m, %c, 0x7000000; ld.shared::cluster.u32 %d0, [%m];", StopKind::Bounds),
         // The other block has exited.
