@@ -106,7 +106,7 @@ impl Warp<'_, '_> {
                 out.0[lane] = u64::from(base.0[lane].wrapping_add(offset));
             }
         }
-        out
+        self.without_own_rank(out)
     }
 
     /// Reads `bytes` per lane as 32-bit words, the first word in the first row; narrower values are zero-extended.
@@ -240,6 +240,7 @@ impl Warp<'_, '_> {
                 out.0[lane] = base.0[lane].wrapping_add(arg.offset as u32);
             }
         }
+        self.cta.strip_rank(&mut out.0);
         if self.exec != u32::MAX {
             // Inactive lanes read the first word.
             for (lane, address) in out.0.iter_mut().enumerate() {

@@ -4,7 +4,7 @@ use super::footprint::{self, Allowance};
 use super::start::start_warp;
 use super::turns::Turns;
 use super::warp::Turn;
-use super::{Grid, Wait, Warp, WarpState, at};
+use super::{Grid, Wait, Warp, WarpState, at, cluster_address};
 use crate::memory::{Global, Heap, SharedMemory};
 use crate::observe::{Arrival, Detail, Observer};
 use crate::program::BASES;
@@ -20,6 +20,8 @@ pub struct Cta {
     pub linear: u32,
     /// Its rank in its cluster.
     pub rank: u32,
+    /// What the addresses of its own shared memory contain besides the offset; 0 if it has no cluster.
+    pub(super) window: u64,
     /// Shared memory.
     pub shared: SharedMemory,
     /// The sixteen barriers, followed by the barrier of the cluster, which is that of its first block.
@@ -429,6 +431,7 @@ impl BlockRun {
                 index: grid.block_index(linear),
                 linear,
                 rank,
+                window: if grid.cluster_size() > 1 { cluster_address(rank, 0) } else { 0 },
                 shared,
                 barriers: [Barrier::default(); 17],
                 live: threads,

@@ -52,7 +52,7 @@ pub use calls::{CallSite, Callee, Transfer};
 #[doc(hidden)]
 pub use cancels::Cancels;
 #[doc(hidden)]
-pub use cluster::{NO_RANK, cluster_address};
+pub use cluster::{NO_RANK, cluster_address, rank_in};
 #[doc(hidden)]
 pub use copies::{Pending, PendingArrival, PendingCopy};
 #[doc(hidden)]

@@ -131,6 +131,30 @@ fn an_address_names_its_block() {
     assert_eq!(FOUR.column(&body), (0..1024).collect::<Column>());
 }
 
+/// An address carries the rank of its block in the bits from 24 on, so bit 24 chooses between the blocks of a pair.
+#[test]
+fn the_rank_in_an_address_can_be_changed() {
+    let cases: [(&str, ByBlock); 4] = [
+        ("and.b32 %m, %c, 0xfeffffff; ld.shared::cluster.u32 %d0, [%m];", |block| block & !1),
+        ("or.b32 %m, %c, 0x01000000; ld.shared::cluster.u32 %d0, [%m];", |block| block | 1),
+        ("xor.b32 %m, %c, 0x03000000; ld.shared::cluster.u32 %d0, [%m];", |block| block ^ 3),
+        (
+            "cvt.u64.u32 %w, %c; cvta.shared.u64 %w, %w; and.b64 %w, %w, 0xfffffffffeffffff; ld.u32 %d0, [%w];",
+            |block| block & !1,
+        ),
+    ];
+    for (load, named) in cases {
+        let body = prepared(&format!("st.shared.u32 [%c], %t; {SYNC} {load} {SYNC}"));
+        assert_eq!(FOUR.column(&body), by_thread(|block, i| named(block) * 64 + i), "{load}");
+    }
+    // An own address is the own memory, whichever way it was made.
+    for load in ["ld.shared.u32 %d0, [%c];", "mapa.shared::cluster.u32 %m, %c, %r; ld.shared.u32 %d0, [%m];"]
+    {
+        let body = prepared(&format!("st.shared.u32 [%c], %t; {SYNC} {load} {SYNC}"));
+        assert_eq!(FOUR.column(&body), (0..1024).collect::<Column>(), "{load}");
+    }
+}
+
 /// Compilers compute addresses before the branch that guards their use.
 #[test]
 fn an_address_in_a_block_that_does_not_exist_may_be_computed() {
