@@ -18,7 +18,7 @@ use super::raw::{Raw, RawFindings, Spot};
 use super::site::Scope;
 use super::{Class, Severity};
 use std::collections::{BTreeMap, VecDeque};
-use warpproof_sim::machine::{AccessKind, at};
+use warpproof_sim::machine::{AccessKind, at, rank_in};
 use warpproof_sim::memory::Space;
 use warpproof_sim::observe::{BulkCopy, MultiplyAsync, TensorAction, TensorEvent};
 
@@ -80,8 +80,7 @@ impl Agents {
 
 /// The offset in its block of an address in the cluster's shared memory, and the rank of that block.
 fn place(address: u64) -> (usize, u32) {
-    let rank = (address >> 24).saturating_sub(1);
-    (usize::try_from(rank).unwrap_or(usize::MAX), u32::try_from(address & 0xff_ffff).unwrap_or(0))
+    (usize::try_from(rank_in(address)).unwrap_or(usize::MAX), u32::try_from(address & 0xff_ffff).unwrap_or(0))
 }
 
 /// The offset in the shared memory of the block with this rank, if the place is there.

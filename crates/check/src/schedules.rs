@@ -12,10 +12,10 @@ use super::settings::{BufferRole, Role, Settings};
 use super::site::Sites;
 use super::{Checked, Class, Finding, Label, Schedules, Severity, Writers, check_keeping};
 use warpproof_num::random::SplitMix;
-use warpproof_sim::machine::at;
+use warpproof_sim::machine::{MAY_NEVER_END, at};
 use warpproof_sim::memory::Heap;
 use warpproof_sim::schedule::{Blocks, CopyTiming, Order, Schedule};
-use warpproof_sim::{Device, Launch};
+use warpproof_sim::{Device, Launch, Stop, StopKind};
 
 /// From the third round on: a block is overtaken after fewer than this many executions of the step.
 const LATER: u32 = 8;
@@ -154,11 +154,12 @@ impl<'a> Runs<'a> {
     /// Adds another run and the memory after it. `whole`: the run was not cut short.
     pub(super) fn add(&mut self, other: Checked, memory: &Heap, whole: bool) {
         let ended = whole && other.outcome.stop.is_none();
-        if let Some(stop) = other.outcome.stop.filter(|stop| Class::of_stop(stop.kind).is_none()) {
+        self.count += 1;
+        if let Some(mut stop) = other.outcome.stop.filter(|stop| Class::of_stop(stop.kind).is_none()) {
             // A limit that another run reaches counts like one in the first run.
+            name_schedule(&mut stop, self.count);
             self.checked.outcome.stop = Some(stop);
         }
-        self.count += 1;
         merge(&mut self.checked, other.findings, self.count, self.settings.max_findings);
         let first_ended = self.checked.outcome.stop.is_none();
         if self.compare && ended && first_ended && self.different.is_none() {
@@ -190,6 +191,15 @@ impl<'a> Runs<'a> {
         let explained = self.checked.findings.iter().any(explained);
         self.checked.findings.extend(self.different.filter(|_| !explained));
         self.checked
+    }
+}
+
+/// A launch that ended under other schedules does not run forever.
+fn name_schedule(stop: &mut Stop, schedule: u32) {
+    if stop.kind == StopKind::Limit {
+        let known = stop.sentence.strip_suffix(MAY_NEVER_END).unwrap_or(&stop.sentence);
+        stop.sentence = format!("{known} under schedule {schedule}");
+        stop.notes.insert(0, "it ended under the schedules before this one".to_owned());
     }
 }
 

@@ -5,9 +5,10 @@
 //! away. Such a race is a note, not an error.
 //!
 //! The *sinks* of a load are the instructions at which its value leaves the registers of its thread: stores, addresses,
-//! branches, guards, exchanges between lanes. They are found from the program alone, without regard to the order of
-//! instructions, so the list is never too short. Only loads whose sinks all have a guard are considered here. The value
-//! has no effect if its thread has exited and never executed a sink of the load.
+//! branches, guards. They are found from the program alone, without regard to the order of instructions, so the list is
+//! never too short. Only loads whose sinks all have a guard are considered here. The value has no effect if its thread has
+//! exited and never executed a sink of the load. A value that lanes exchange has no effect if that holds for all lanes of
+//! the warp: a warp that holds the elements of another warp also reduces them.
 
 use super::clock::Who;
 use super::context::Context;
@@ -30,8 +31,8 @@ const MOST_STEPS: usize = 1 << 20;
 pub(crate) struct Sinks {
     /// By instruction: the number of its set of sinks, if it is such a load.
     loads: Vec<Option<usize>>,
-    /// The different sets, each the sorted numbers of sinks.
-    sets: Vec<Vec<usize>>,
+    /// The different sets, each the sorted numbers of sinks, and whether lanes exchange the value.
+    sets: Vec<(Vec<usize>, bool)>,
     /// By instruction: its number among the sinks.
     pub(super) numbers: Vec<Option<usize>>,
     /// How many sinks there are.
@@ -53,36 +54,40 @@ impl Sinks {
             if !known || meta.writes.iter().any(|row| used.contains(row)) {
                 continue;
             }
-            let Some(found) = guarded_sinks(program, flow, meta, &mut steps) else { break };
+            let Some((found, exchanged)) = guarded_sinks(program, flow, meta, &mut steps) else { break };
             if !found.is_empty() {
                 let mut set: Vec<usize> = found.into_iter().map(|sink| sinks.number(sink)).collect();
                 set.sort_unstable();
                 let next = sets.len();
-                let number = *sets.entry(set).or_insert(next);
+                let number = *sets.entry((set, exchanged)).or_insert(next);
                 sinks.loads.resize(pc, None);
                 sinks.loads.push(Some(number));
             }
         }
-        sinks.sets = vec![Vec::new(); sets.len()];
+        sinks.sets = vec![(Vec::new(), false); sets.len()];
         for (set, number) in sets {
             sinks.sets[number] = set;
         }
         sinks
     }
 
-    /// The sinks of a load whose value may have no effect in some threads.
-    fn set(&self, load: u32) -> Option<(usize, &[usize])> {
+    /// The sinks of a load whose value may have no effect in some threads, the number of the set, and whether lanes exchange the
+    /// value.
+    fn set(&self, load: u32) -> Option<(usize, &[usize], bool)> {
         let number = (*self.loads.get(at(load))?)?;
-        Some((number, self.sets.get(number)?))
+        let (set, exchanged) = self.sets.get(number)?;
+        Some((number, set, *exchanged))
     }
 
     /// Whether both are such loads, and the first has all sinks of the second: if the second has an effect, it has one too.
     pub(crate) fn include(&self, load: u32, other: u32) -> bool {
-        let (Some((number, sinks)), Some((other, fewer))) = (self.set(load), self.set(other)) else {
+        let (Some((number, sinks, wide)), Some((other, fewer, other_wide))) =
+            (self.set(load), self.set(other))
+        else {
             return false;
         };
         let has = |sink: &usize| sinks.binary_search(sink).is_ok();
-        number == other || (fewer.len() < sinks.len() && fewer.iter().all(has))
+        number == other || ((wide || !other_wide) && fewer.len() <= sinks.len() && fewer.iter().all(has))
     }
 
     /// The number of an instruction among the sinks, a new one if it has none.
@@ -134,7 +139,7 @@ fn used_without_guard(program: &Program) -> BTreeSet<(Width, u32)> {
             (None, _) => {}
         }
         let values = meta.reads.iter().filter(|row| Some(**row) != guard);
-        if computes(meta) {
+        if computes(meta) || exchanges(meta) {
             for row in &meta.writes {
                 sources.entry(*row).or_default().extend(values.clone());
             }
@@ -151,9 +156,16 @@ fn used_without_guard(program: &Program) -> BTreeSet<(Width, u32)> {
     used
 }
 
-/// The sinks of a load, all of which have a guard; `None` if that takes too many steps.
-fn guarded_sinks(program: &Program, flow: &Flow, load: &Meta, steps: &mut usize) -> Option<BTreeSet<usize>> {
+/// The sinks of a load, all of which have a guard, and whether lanes exchange the value on its way there; `None` if that takes too
+/// many steps.
+fn guarded_sinks(
+    program: &Program,
+    flow: &Flow,
+    load: &Meta,
+    steps: &mut usize,
+) -> Option<(BTreeSet<usize>, bool)> {
     let (mut sinks, mut seen) = (BTreeSet::new(), BTreeSet::new());
+    let mut exchanged = false;
     let mut rows: Vec<(Width, u32)> = load.writes.to_vec();
     while let Some(row) = rows.pop() {
         if !seen.insert(row) {
@@ -164,14 +176,21 @@ fn guarded_sinks(program: &Program, flow: &Flow, load: &Meta, steps: &mut usize)
             let meta = &program.metas[pc];
             if let Some(region) = skipped(program, pc).filter(|_| row.0 == Width::Pred) {
                 rows.extend(region.iter().flat_map(|meta| meta.writes.iter().copied()));
-            } else if computes(meta) {
+            } else if computes(meta) || (exchanges(meta) && !guards(program, pc, row)) {
+                exchanged |= exchanges(meta);
                 rows.extend_from_slice(&meta.writes);
             } else {
                 sinks.insert(pc);
             }
         }
     }
-    Some(sinks)
+    Some((sinks, exchanged))
+}
+
+/// Whether a register decides if an instruction is executed.
+fn guards(program: &Program, pc: usize, row: (Width, u32)) -> bool {
+    let guard = program.code.get(pc).and_then(|inst| inst.guard);
+    guard.is_some_and(|(guard, _)| row == (Width::Pred, guard))
 }
 
 /// The instructions that a branch skips, if all of them only compute and both ways then meet at the branch's target: what
@@ -200,13 +219,18 @@ fn computes(meta: &Meta) -> bool {
         && !matches!(meta.op, Op::Parameter | Op::Refused | Op::Stack(_) | Op::Arithmetic(Arithmetic { carries: true, .. }))
 }
 
+/// Whether an instruction only computes registers of lanes of a warp from registers of such lanes.
+fn exchanges(meta: &Meta) -> bool {
+    matches!(meta.op, Op::Shuffle(_) | Op::Vote { .. } | Op::Match { .. } | Op::Redux { .. })
+}
+
 /// The racing reads of a block whose value may have no effect, and the sinks that its threads have executed.
 #[derive(Debug)]
 pub(crate) struct UnusedReads {
     sinks: usize,
     /// By warp and sink: the lanes that executed it.
     executed: Vec<u32>,
-    /// By warp: the lanes that have exited.
+    /// By warp: the lanes that have exited or do not exist.
     exited: Vec<u32>,
     races: BTreeMap<(u32, u32, Who), Doubt>,
 }
@@ -221,11 +245,13 @@ pub(crate) struct Doubt {
 
 impl UnusedReads {
     pub(crate) fn new(context: &Context) -> UnusedReads {
-        let (warps, sinks) = (at(context.block_threads().div_ceil(32)), context.sinks.count);
+        let threads = context.block_threads();
+        let (warps, sinks) = (threads.div_ceil(32), context.sinks.count);
+        let missing = |warp: u32| u32::MAX.checked_shl(threads - 32 * warp).unwrap_or(0);
         UnusedReads {
             sinks,
-            executed: vec![0; if sinks == 0 { 0 } else { warps * sinks }],
-            exited: vec![0; if sinks == 0 { 0 } else { warps }],
+            executed: vec![0; if sinks == 0 { 0 } else { at(warps) * sinks }],
+            exited: if sinks == 0 { Vec::new() } else { (0..warps).map(missing).collect() },
             races: BTreeMap::new(),
         }
     }
@@ -268,10 +294,13 @@ impl UnusedReads {
     pub(crate) fn decide(&mut self, context: &Context) -> Vec<(bool, Doubt)> {
         let races = std::mem::take(&mut self.races);
         let effect = |load: u32, who: Who| {
-            let lane = |lanes: Option<&u32>| lanes.is_some_and(|lanes| lanes >> who.lane() & 1 != 0);
-            let executed = |sink: &usize| lane(self.executed.get(who.warp() * self.sinks + sink));
-            let sinks = context.sinks.set(load);
-            !lane(self.exited.get(who.warp())) || sinks.is_none_or(|(_, sinks)| sinks.iter().any(executed))
+            let Some((_, sinks, exchanged)) = context.sinks.set(load) else { return true };
+            let concerned = if exchanged { u32::MAX } else { 1 << who.lane() };
+            let exited = self.exited.get(who.warp()).copied().unwrap_or(0);
+            let executed = |sink: &usize| {
+                self.executed.get(who.warp() * self.sinks + sink).is_none_or(|lanes| lanes & concerned != 0)
+            };
+            concerned & !exited != 0 || sinks.iter().any(executed)
         };
         races.into_iter().map(|((load, _, who), doubt)| (effect(load, who), doubt)).collect()
     }

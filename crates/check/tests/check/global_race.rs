@@ -74,6 +74,34 @@ fn a_racing_read_without_effect_is_a_note() {
     assert_eq!(in_place(&jumps), [Severity::Error], "the two ways do not meet");
 }
 
+/// Warps that hold the elements of another warp reduce them too, and store nothing.
+#[test]
+fn a_reduction_in_place_by_warps_that_store_nothing_is_a_note() {
+    let load = "ld.global.u32 %r2, [%d1];";
+    for reduction in [
+        "shfl.sync.bfly.b32 %r5, %r2, 16, 31, -1; add.u32 %r5, %r5, %r2; shfl.sync.bfly.b32 %r6, %r5, 8, 31, -1; add.u32 %r5, %r5, %r6;",
+        "redux.sync.add.s32 %r5, %r2, -1;",
+        "setp.lt.u32 %p3, %r2, 5; vote.sync.ballot.b32 %r5, %p3, -1;",
+    ] {
+        let body = format!("{load} {reduction} sub.u32 %r2, %r2, %r5; {STORE}");
+        assert_eq!(in_place(&body), [Severity::Note], "{reduction}");
+    }
+}
+
+/// Lanes of one warp that hold the same elements: what a lane reads after another one stored reaches a lane that stores.
+#[test]
+fn a_lane_that_reads_too_late_for_its_own_warp_is_an_error() {
+    let body = "and.b32 %r1, %t, 15; mul.wide.u32 %d1, %r1, 4; add.u64 %d1, %out, %d1; setp.lt.u32 %p1, %t, 16;\n\
+                @%p1 ld.global.u32 %r2, [%d1]; mov.u32 %r3, 7; @%p1 st.global.u32 [%d1], %r3;\n\
+                @!%p1 ld.global.u32 %r2, [%d1]; shfl.sync.bfly.b32 %r5, %r2, 16, 31, -1; @%p1 st.global.u32 [%d1+1024], %r5;";
+    let checked = check(body, 1, 32, &[Check::Race]);
+    assert!(
+        checked.findings.iter().any(|finding| finding.severity == Severity::Error),
+        "{:?}",
+        checked.findings
+    );
+}
+
 #[test]
 fn a_racing_read_with_an_effect_is_an_error() {
     let load = "ld.global.u32 %r2, [%d1];";
@@ -90,8 +118,13 @@ fn a_racing_read_with_an_effect_is_an_error() {
         // A branch and a guard.
         format!("{load} setp.eq.u32 %p2, %r2, 5; @%p2 bra DONE; {STORE} DONE:"),
         format!("{load} setp.eq.u32 %p2, %r2, 5; @%p2 mov.u32 %r5, 3; {STORE}"),
-        // Another lane.
-        format!("{load} shfl.sync.bfly.b32 %r5, %r2, 1, 31, -1; {STORE}"),
+        // Another lane of a warp in which another value is stored.
+        format!(
+            "{load} shfl.sync.bfly.b32 %r5, %r2, 1, 31, -1; setp.eq.u32 %p2, %t, 77; @%p2 st.global.u32 [%to+1024], %r5; {STORE}"
+        ),
+        format!(
+            "{load} redux.sync.add.u32 %r5, %r2, -1; setp.eq.u32 %p2, %t, 33; @%p2 st.global.u32 [%to+1024], %r5; {STORE}"
+        ),
         // The guard lets two of the four threads store.
         format!("setp.lt.u32 %p1, %t, 64; {load} add.u32 %r3, %r2, %t; @%p1 st.global.u32 [%d1], %r3;"),
         // The condition code.

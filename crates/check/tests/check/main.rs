@@ -28,6 +28,7 @@ mod shared_race;
 mod taint;
 mod tensor;
 mod texture;
+mod waiting;
 
 use warpproof_check::{BufferRole, Check, CheckLaunch, Checked, Class, Role, Settings};
 use warpproof_sim::schedule::Order;

@@ -106,7 +106,7 @@ impl Warp<'_, '_> {
                 out.0[lane] = u64::from(base.0[lane].wrapping_add(offset));
             }
         }
-        out
+        self.without_own_rank(out)
     }
 
     /// Reads `bytes` per lane as 32-bit words, the first word in the first row; narrower values are zero-extended.
@@ -124,6 +124,9 @@ impl Warp<'_, '_> {
     /// and aligned. Returns `false` if not: the slow path is required.
     #[inline(always)]
     pub fn get_shared_words<I: Simd, const WORDS: usize>(&mut self, arg: AddressArg, rows: &[u32]) -> bool {
+        if self.state.naps.records {
+            return false;
+        }
         let Some((mut index, halves)) = self.shared_offsets::<I, WORDS>(arg) else { return false };
         if self.watch.is_some() {
             self.announce_shared(AccessKind::Read, &index, halves, 4 * WORDS as u32);
@@ -178,7 +181,7 @@ impl Warp<'_, '_> {
     /// otherwise: the slow path is required.
     #[inline(always)]
     pub fn get_global_word<I: Simd>(&mut self, arg: AddressArg, row: u32) -> bool {
-        if self.grid.plain || self.exec != u32::MAX || !arg.wide || arg.frame {
+        if self.grid.plain || self.exec != u32::MAX || !arg.wide || arg.frame || self.state.naps.records {
             return false;
         }
         let base = &self.state.regs.w64[at(arg.row)];
@@ -237,6 +240,7 @@ impl Warp<'_, '_> {
                 out.0[lane] = base.0[lane].wrapping_add(arg.offset as u32);
             }
         }
+        self.cta.strip_rank(&mut out.0);
         if self.exec != u32::MAX {
             // Inactive lanes read the first word.
             for (lane, address) in out.0.iter_mut().enumerate() {
@@ -321,6 +325,9 @@ impl Warp<'_, '_> {
         lanes: u32,
         told: Told<'_>,
     ) {
+        if self.state.naps.records {
+            self.record_access(space, kind, addresses, bytes, lanes);
+        }
         if self.watch.is_some()
             && space == Space::Shared
             && lanes_of(lanes).any(|lane| addresses.0[lane] >> 24 != 0)

@@ -4,7 +4,7 @@ use super::footprint::{self, Allowance};
 use super::start::start_warp;
 use super::turns::Turns;
 use super::warp::Turn;
-use super::{Grid, Wait, Warp, WarpState, at};
+use super::{Grid, Wait, Warp, WarpState, at, cluster_address};
 use crate::memory::{Global, Heap, SharedMemory};
 use crate::observe::{Arrival, Detail, Observer};
 use crate::program::BASES;
@@ -12,6 +12,7 @@ use crate::stop::{Blame, Stop, StopKind};
 
 /// The state that the warps of a block share.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is about one kind of event")]
 pub struct Cta {
     /// The block's index in the grid.
     pub index: [u32; 3],
@@ -19,6 +20,8 @@ pub struct Cta {
     pub linear: u32,
     /// Its rank in its cluster.
     pub rank: u32,
+    /// What the addresses of its own shared memory contain besides the offset; 0 if it has no cluster.
+    pub(super) window: u64,
     /// Shared memory.
     pub shared: SharedMemory,
     /// The sixteen barriers, followed by the barrier of the cluster, which is that of its first block.
@@ -38,6 +41,10 @@ pub struct Cta {
     pub(super) probed: bool,
     pub(super) changed: bool,
     pub(super) met: bool,
+    /// Whether a warp arrived at a barrier.
+    pub(super) arrived: bool,
+    /// Whether lanes that wait for memory to change sleep.
+    pub(super) may_nap: bool,
     /// How far the clock is ahead of the warp's instruction count.
     pub(super) later: u64,
     /// Completed phases that some threads have not left yet.
@@ -240,7 +247,7 @@ impl Warp<'_, '_> {
         let everyone = self.grid.block_threads().next_multiple_of(32);
         let absent = self.state.exited.count_ones();
         let warp = at(self.state.id & 31);
-        self.cta.changed = true;
+        self.cta.arrived = true;
         let barrier = &mut self.cta.barriers[at(id)];
         if barrier.arrived > 0 && barrier.expected.unwrap_or(everyone) != expected.unwrap_or(everyone) {
             let described =
@@ -346,6 +353,8 @@ pub(super) struct BlockRun {
     released: bool,
     /// Whether its warps only poll mbarriers, or wait.
     pub(super) polling: bool,
+    /// Whether all its warps wait for memory to change, or for each other.
+    pub(super) asleep: bool,
     /// Bytes that each warp holds in addition to its registers, and their sum.
     held: (Vec<u64>, u64),
 }
@@ -423,6 +432,7 @@ impl BlockRun {
                 index: grid.block_index(linear),
                 linear,
                 rank,
+                window: if grid.cluster_size() > 1 { cluster_address(rank, 0) } else { 0 },
                 shared,
                 barriers: [Barrier::default(); 17],
                 live: threads,
@@ -433,6 +443,8 @@ impl BlockRun {
                 probed: false,
                 changed: false,
                 met: false,
+                arrived: false,
+                may_nap: false,
                 later: 0,
                 completed: Vec::new(),
                 completions: 0,
@@ -465,6 +477,7 @@ impl BlockRun {
             paused: false,
             released: false,
             polling: false,
+            asleep: false,
             held: (held, all),
         }
     }
@@ -486,11 +499,11 @@ impl BlockRun {
 
     /// Whether anything changed that another thread could notice, since that was last set.
     pub(super) fn changed(&self) -> bool {
-        self.ctas.iter().any(|cta| cta.changed)
+        self.ctas.iter().any(|cta| cta.changed || cta.arrived)
     }
 
     pub(super) fn set_changed(&mut self, changed: bool) {
-        self.ctas.iter_mut().for_each(|cta| cta.changed = changed);
+        self.ctas.iter_mut().for_each(|cta| (cta.changed, cta.arrived) = (changed, changed));
     }
 
     pub(super) fn set_probed(&mut self, probed: bool) {
@@ -616,7 +629,8 @@ impl BlockRun {
         allowance: &Allowance,
     ) -> Progress {
         let start = self.instructions;
-        self.paused = false;
+        (self.paused, self.asleep) = (false, false);
+        let may_nap = self.ctas.iter().any(|cta| cta.may_nap);
         // In a short turn, all warps together share the limit.
         let warps = u64::try_from(self.warps.len().max(1)).unwrap_or(1);
         let short = allowance.turn < LONGEST_TURN;
@@ -665,8 +679,23 @@ impl BlockRun {
                 global.waited();
                 moved = true;
             }
+            if !moved && self.naps() {
+                if self.has_tracked() {
+                    let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
+                    if let Some(stop) = self.complete_tracked(grid, global, watch) {
+                        return Progress::Stopped(stop);
+                    }
+                    continue;
+                }
+                self.asleep = true;
+                return Progress::Expired;
+            }
             if !moved {
                 return Progress::Stopped(Box::new(self.deadlock(grid)));
+            }
+            if may_nap && !self.has_tracked() && self.circles(grid, global) {
+                self.asleep = true;
+                return Progress::Expired;
             }
             self.polling = polling.repeats >= 2;
             if self.polling || self.instructions - start >= allowance.turn {
@@ -687,6 +716,7 @@ impl BlockRun {
         quantum: u64,
     ) -> Result<(Turn, bool), Box<Stop>> {
         let completions = self.completions();
+        self.starts_turn(i);
         let state = &mut self.warps[i];
         let before = state.clock;
         let left = allowance.instructions.saturating_sub(self.instructions).saturating_add(1);
@@ -696,6 +726,7 @@ impl BlockRun {
             (turn, warp.stop.take())
         };
         let ran = self.warps[i].clock - before;
+        self.ends_turn(i);
         let (held, all) = (&mut self.held.0[i], &mut self.held.1);
         *all = all.saturating_sub(*held);
         *held = self.warps[i].holds();
@@ -717,6 +748,11 @@ impl BlockRun {
         self.done[i] |= turn == Turn::Done;
         let moved = ran > 0 || turn == Turn::Done || self.completions() != completions;
         Ok((turn, moved))
+    }
+
+    /// Whether copies in flight may bring what threads wait for.
+    fn has_tracked(&self) -> bool {
+        self.tracks() || self.warps.iter().any(|warp| warp.arrivals > 0)
     }
 
     /// How often any of the barriers has completed.

@@ -12,7 +12,7 @@
 )]
 
 use super::block::Cta;
-use super::{AccessKind, Flow, Mbarrier, Warp, cluster_address};
+use super::{AccessKind, Flow, Mbarrier, Warp, cluster_address, rank_in};
 use crate::memory::{Fault, FaultKind, Operation, Postponed, Space};
 use crate::observe::BulkCopy;
 use crate::schedule::CopyTiming;
@@ -457,7 +457,7 @@ impl Warp<'_, '_> {
     pub(super) fn leave_bulk(&mut self) -> Result<(), Flow> {
         let rank = self.cta.rank;
         let own =
-            |(space, address): (Space, u64)| space == Space::Shared && address >> 24 == u64::from(rank + 1);
+            |(space, address): (Space, u64)| space == Space::Shared && rank_in(address) == u64::from(rank);
         // Those whose source was not read: the thread has not waited.
         let late: Vec<BulkCopy> = self
             .bulk()

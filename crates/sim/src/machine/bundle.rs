@@ -52,10 +52,16 @@ impl Default for Place {
 
 fn execute<I: Simd>(w: &mut Warp<'_, '_>, bundle: &Arc<Bundle>) -> Option<(u32, Flow)> {
     let (regs, cta) = (&w.state.regs, &mut *w.cta);
-    let size = cta.shared.size();
+    let (size, window) = (cta.shared.size(), u32::try_from(cta.window).unwrap_or(0));
     let measured = I::vectorize(
         #[inline(always)]
-        || bundle.bases.iter().zip(&mut cta.places).all(|(base, place)| place.measure::<I>(regs, base, size)),
+        || {
+            bundle
+                .bases
+                .iter()
+                .zip(&mut cta.places)
+                .all(|(base, place)| place.measure::<I>(regs, base, (size, window)))
+        },
     );
     if !measured {
         return None;
@@ -204,9 +210,14 @@ fn canonical(totals: &[f32; LANES]) -> Row<u32> {
 impl Place {
     /// Measures the addresses in a register; returns whether loads from it need no other check.
     #[inline(always)]
-    fn measure<I: Simd>(&mut self, regs: &Registers, base: &Base, size: u32) -> bool {
-        let (offsets, high) =
+    fn measure<I: Simd>(&mut self, regs: &Registers, base: &Base, (size, window): (u32, u32)) -> bool {
+        let (mut offsets, high) =
             if base.wide { I::narrow(&regs.w64[at(base.row)].0) } else { (regs.w32[at(base.row)].0, 0) };
+        if window != 0 {
+            for offset in &mut offsets {
+                *offset &= if *offset & 0xff00_0000 == window { 0x00ff_ffff } else { u32::MAX };
+            }
+        }
         let Extent { lowest, highest, bits, halves } = I::extent(&offsets);
         *self = Place { offsets: Row(offsets), ends: (lowest, highest), halves };
         high == 0

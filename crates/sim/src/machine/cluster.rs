@@ -1,8 +1,10 @@
 //! A cluster: blocks that run together and can access each other's shared memory.
 //!
 //! The cluster is what the launch schedules: its blocks start together and their warps take turns on one host thread. An
-//! address in the shared memory of a block of the cluster is an offset plus the block's rank plus one in the bits above; an
-//! address without such bits is in the shared memory of the executing block, as with `shared::cta`.
+//! address in the shared memory of a block of the cluster is an offset, the block's rank in the bits from 24 on, as on
+//! devices, and a mark above them. The addresses of variables carry the rank of their block too, so a program may compute
+//! the same address of another block: CUTLASS clears bit 24 for the even block of a pair. An address without the mark and
+//! without a rank is in the shared memory of the executing block, as with `shared::cta`.
 
 use super::access::Told;
 use super::block::{Barrier, CLUSTER_BARRIER, Cta};
@@ -26,10 +28,22 @@ pub const MAX_CLUSTER: u32 = 16;
 /// The bits of a shared address that are the offset in a block's memory.
 const WINDOW_BITS: u32 = 24;
 const OFFSET: u64 = (1 << WINDOW_BITS) - 1;
+/// The bits of a shared address that are a rank.
+const RANK: u64 = 0x3f;
+/// The bit of a shared address that contains a rank.
+const MARK: u64 = 1 << 30;
+
+/// A rank that no block of a cluster has.
+pub const NO_RANK: u32 = 0x3f;
 
 /// The address in the cluster's shared memory of an offset in the memory of a block.
 pub fn cluster_address(rank: u32, offset: u64) -> u64 {
-    u64::from(rank + 1) << WINDOW_BITS | offset & OFFSET
+    MARK | u64::from(rank) << WINDOW_BITS | offset & OFFSET
+}
+
+/// The rank in an address that [`cluster_address`] returned.
+pub fn rank_in(address: u64) -> u64 {
+    address >> WINDOW_BITS & RANK
 }
 
 impl Grid<'_> {
@@ -74,6 +88,18 @@ impl Grid<'_> {
     }
 }
 
+impl Cta {
+    /// Removes the own rank from shared addresses.
+    #[inline(always)]
+    pub(super) fn strip_rank(&self, addresses: &mut [u32; LANES]) {
+        if let Ok(window @ 1..) = u32::try_from(self.window) {
+            for address in addresses {
+                *address &= if *address & 0xff00_0000 == window { 0x00ff_ffff } else { u32::MAX };
+            }
+        }
+    }
+}
+
 impl Warp<'_, '_> {
     /// A block of the cluster by its rank.
     pub(super) fn peer(&self, rank: u32) -> Option<&Cta> {
@@ -100,11 +126,23 @@ impl Warp<'_, '_> {
         match address >> WINDOW_BITS {
             0 => (self.cta.rank, address),
             window => {
-                let rank = u32::try_from(window - 1).unwrap_or(u32::MAX);
+                let rank = u32::try_from(window & !(MARK >> WINDOW_BITS)).unwrap_or(u32::MAX);
                 let exists = self.peer(rank).is_some();
                 if exists { (rank, address & OFFSET) } else { (u32::MAX, address) }
             }
         }
+    }
+
+    /// Addresses of which those in the own memory contain no rank.
+    #[inline]
+    pub(super) fn without_own_rank(&self, mut addresses: Row<u64>) -> Row<u64> {
+        if self.cta.window != 0 {
+            let kept = Space::Shared.window() | OFFSET;
+            for address in &mut addresses.0 {
+                *address &= if *address & !kept == self.cta.window { kept } else { u64::MAX };
+            }
+        }
+        addresses
     }
 
     /// Bytes of shared memory behind an address, from the start of the memory of its block, and the offset in it.

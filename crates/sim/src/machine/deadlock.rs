@@ -175,7 +175,7 @@ impl BlockRun {
             Wait::Columns(count) => format!("{who} for {count} columns of tensor memory"),
             Wait::Pair => format!("{who} for the other block of its pair"),
             Wait::Warpgroup { .. } => format!("{who} for the other warps of the warpgroup"),
-            Wait::None => who,
+            Wait::None | Wait::Memory => who,
         }
     }
 
@@ -264,6 +264,7 @@ fn reason(warp: &WarpState, subwarp: &Subwarp) -> String {
         Wait::Pair => "for a warp of the other block of its pair to allocate or free columns too".to_owned(),
         Wait::Warpgroup { .. } => "for the other warps of the warpgroup".to_owned(),
         Wait::None => "for nothing".to_owned(),
+        Wait::Memory => "for memory to change".to_owned(),
     }
 }
 

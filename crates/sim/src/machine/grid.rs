@@ -23,8 +23,13 @@ use std::ops::Range;
 
 /// Rounds in which blocks that were started together may still be on their way to where the others wait.
 const GRACE: u32 = 8;
+/// Rounds without progress after which a block leaves its breakpoint.
+const PATIENCE: u32 = 256;
 /// Bytes of registers and local memory that one block may hold when it starts.
 const MAX_BLOCK_BYTES: u64 = 1 << 30;
+
+/// The end of the sentence about a launch that executed too many instructions, if nothing else is known of it.
+pub(crate) const MAY_NEVER_END: &str = "; it may never end";
 
 /// Data that all blocks of a launch share.
 #[expect(clippy::struct_excessive_bools, reason = "settings that do not depend on each other")]
@@ -215,7 +220,7 @@ impl Grid<'_> {
         let mut stop = Stop::general(
             Blame::Limit,
             StopKind::Limit,
-            format!("the launch executed more than {n} warp instructions; it may never end"),
+            format!("the launch executed more than {n} warp instructions{MAY_NEVER_END}"),
         );
         stop.help = Some("raise the limit if the kernel is meant to run this long".into());
         stop
@@ -339,8 +344,16 @@ pub(super) fn look_at_all(
     instructions: &mut u64,
     (turns, steps): (&mut Turns, u64),
 ) -> Standing {
-    let mut stuck = None;
-    for (i, (run, watch)) in active.iter_mut().enumerate().filter(|(_, (run, _))| !run.paused) {
+    let mut stuck: Option<(usize, Vec<Spin>)> = None;
+    // Blocks that sleep do not move unless others do.
+    let awake = (0..active.len()).filter(|i| !active[*i].0.asleep);
+    let asleep = (0..active.len()).filter(|i| active[*i].0.asleep);
+    let all: Vec<usize> = awake.chain(asleep).collect();
+    for i in all {
+        let (run, watch) = &mut active[i];
+        if run.paused {
+            continue;
+        }
         let before = run.instructions;
         let watch = watch.as_deref_mut().map(|w| -> &mut (dyn Observer + 'static) { w });
         let mut global = run.direct(heap);
@@ -348,7 +361,9 @@ pub(super) fn look_at_all(
         *instructions += run.instructions - before;
         match look {
             Look::Stuck(spins) => {
-                stuck.get_or_insert((i, spins));
+                if stuck.as_ref().is_none_or(|(first, _)| i < *first) {
+                    stuck = Some((i, spins));
+                }
             }
             Look::Ended(Progress::Stopped(stop)) => return Standing::Ended(stop),
             Look::Ended(_) | Look::Moves => return Standing::Moves,
@@ -394,6 +409,31 @@ pub(super) fn standstill(
         );
     }
     Some(Box::new(stop))
+}
+
+/// Counts the rounds in which no barrier completes and no thread exits.
+#[derive(Default)]
+struct Quiet {
+    progress: u64,
+    rounds: u32,
+}
+
+impl Quiet {
+    /// The end of a round. Returns whether a block at a breakpoint has waited long enough for the others.
+    fn end(&mut self, progress: u64) -> bool {
+        self.rounds = if progress == self.progress { self.rounds + 1 } else { 0 };
+        self.progress = progress;
+        let ends = self.rounds >= PATIENCE;
+        if ends {
+            self.rounds = 0;
+        }
+        ends
+    }
+}
+
+/// Whether waiting lanes sleep: those of blocks that communicate, unless loads get what memory contained before another launch.
+fn communication_naps(grid: &Grid<'_>, heap: &Heap) -> bool {
+    grid.program.communication.takes_turns() && heap.dependence.hidden.iter().all(Option::is_none)
 }
 
 /// Releases blocks that are at a breakpoint.
@@ -447,6 +487,9 @@ pub(super) fn run_in_turns(
     let mut waiting: Option<(u64, u32)> = None;
     // Blocks that the next round starts.
     let mut starts = turns.starts(0);
+    // A launch that reads memory as it was before another launch cannot see what changes.
+    let may_nap = communication_naps(grid, heap);
+    let mut rounds = Quiet::default();
     while outcome.stop.is_none() && (turns.left() > 0 || !active.is_empty()) {
         for _ in 0..starts {
             if active.len() >= resident {
@@ -456,6 +499,9 @@ pub(super) fn run_in_turns(
             used = used.saturating_add(cost);
             let mut run = BlockRun::new(grid, next, std::mem::take(&mut spare));
             run.stop_at(&turns, grid);
+            if may_nap {
+                run.let_nap();
+            }
             // A block that joins waiting blocks has short turns until it has made progress.
             run.idle = waiting.is_some();
             held = held.saturating_add(run.footprint(grid));
@@ -465,9 +511,12 @@ pub(super) fn run_in_turns(
         let mut i = 0;
         while i < active.len() {
             let turn = turns.turn(active[i].0.idle);
-            if turn == 0 || active[i].0.paused {
+            if turn == 0 || active[i].0.paused || active[i].0.asleep && !active[i].0.is_stirred(heap) {
                 i += 1;
                 continue;
+            }
+            if active[i].0.asleep {
+                active[i].0.forget_circles();
             }
             let (run, watch) = &mut active[i];
             let before = run.instructions;
@@ -525,21 +574,36 @@ pub(super) fn run_in_turns(
             break;
         }
         let full = turns.left() == 0 || active.len() >= resident;
-        if full && active.iter().all(|(run, _)| run.paused) {
-            resume(&mut active);
-        }
         let progress = active.iter().fold(past, |sum, (run, _)| sum.saturating_add(run.progress()));
-        let polling = active.iter().all(|(run, _)| run.polling);
-        let due = suspicion.is_due(outcome.instructions, progress).or(polling.then_some(POLLING));
-        let Some(steps) = waiting.map(|(steps, _)| steps).or(due).filter(|_| !active.is_empty()) else {
+        if active.is_empty() {
+            waiting = None;
+            starts = turns.starts(0).max(1);
             continue;
-        };
+        }
+        let sleeping = active.iter().all(|(run, _)| run.paused || run.asleep);
+        let patient = rounds.end(progress) && active.iter().any(|(run, _)| run.paused);
+        if full && (sleeping || patient) && active.iter().any(|(run, _)| run.paused) {
+            resume(&mut active);
+            continue;
+        }
+        if sleeping && !full {
+            starts = active.len();
+            continue;
+        }
+        let polling = active.iter().all(|(run, _)| run.polling || run.asleep);
+        let examined = || active.iter().map(|(run, _)| run.examination()).fold(POLLING, u64::max);
+        let due = suspicion.is_due(outcome.instructions, progress).or(polling.then_some(POLLING));
+        let due = if sleeping { Some(examined()) } else { due };
+        let Some(steps) = waiting.map(|(steps, _)| steps).or(due) else { continue };
         let before = outcome.instructions;
         let standing = look_at_all(grid, heap, &mut active, &mut outcome.instructions, (&mut turns, steps));
         used = used.saturating_add(outcome.instructions - before);
         match standing {
             Standing::Ended(stop) => outcome.stop = Some(stop),
             Standing::Moves => {
+                if sleeping {
+                    active.iter_mut().for_each(|(run, _)| run.wake_all());
+                }
                 let grace = waiting.and_then(|(steps, grace)| Some((steps, grace.checked_sub(1)?)));
                 waiting = grace;
                 starts = turns.starts(active.len()).max(1);

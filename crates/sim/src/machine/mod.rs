@@ -17,6 +17,7 @@ mod guided;
 mod mbarrier;
 mod meeting;
 mod multiply;
+mod naps;
 mod registers;
 mod residency;
 mod spin;
@@ -34,6 +35,7 @@ pub use access::{Access, AccessKind, lanes_of};
 pub use block::CLUSTER_BARRIER;
 pub(crate) use bundle::executes_bundle;
 pub use cluster::MAX_CLUSTER;
+pub(crate) use grid::MAY_NEVER_END;
 pub use grid::{Limits, Outcome};
 pub use registers::{Type, Width};
 pub(crate) use warp::WORK_UNIT;
@@ -50,7 +52,7 @@ pub use calls::{CallSite, Callee, Transfer};
 #[doc(hidden)]
 pub use cancels::Cancels;
 #[doc(hidden)]
-pub use cluster::cluster_address;
+pub use cluster::{NO_RANK, cluster_address, rank_in};
 #[doc(hidden)]
 pub use copies::{Pending, PendingArrival, PendingCopy};
 #[doc(hidden)]

@@ -198,6 +198,7 @@ impl BlockRun {
             // Arrivals that wait for copies are still to come, and transactions of bulk copies, and the end of other grids.
             return Look::Moves;
         }
+        self.wake_all();
         self.set_probed(true);
         self.set_changed(false);
         let (before, printed) = (self.progress(), self.printed());
@@ -278,7 +279,11 @@ impl BlockRun {
                 Turn::Expired | Turn::Paused => {}
             }
             let effect = Effect::of(grid, warp.pc);
-            if warp.cta.changed || warp.state.exited != exited || effect == Effect::Unknown {
+            if warp.cta.changed
+                || warp.cta.arrived
+                || warp.state.exited != exited
+                || effect == Effect::Unknown
+            {
                 self.instructions += ran;
                 return Look::Moves;
             }
@@ -370,7 +375,7 @@ fn reads(warp: &Warp<'_, '_>, pc: u32, lane: u32) -> Option<String> {
 /// The side effects of an instruction, as far as they matter for infinite loops. The kinds that explain a loop best come
 /// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Effect {
+pub(super) enum Effect {
     /// Tests an mbarrier.
     Asks,
     /// Reads memory that other threads of the block may write.
@@ -388,7 +393,7 @@ enum Effect {
 }
 
 impl Effect {
-    fn of(grid: &Grid<'_>, pc: u32) -> Effect {
+    pub(super) fn of(grid: &Grid<'_>, pc: u32) -> Effect {
         match grid.program.op(pc) {
             Op::Mbarrier(MbarrierInstruction {
                 action: MbarrierOp::TestWait | MbarrierOp::TryWait, ..

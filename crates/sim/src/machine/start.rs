@@ -1,6 +1,6 @@
 //! The state of a warp when its block starts.
 
-use super::{Grid, Row, WarpState};
+use super::{Grid, Row, WarpState, cluster_address};
 use crate::program::SpecialKind;
 
 /// Prepares a warp to start. It keeps only the memory of the previous one.
@@ -9,6 +9,9 @@ pub(super) fn start_warp(state: &mut WarpState, grid: &Grid<'_>, block: [u32; 3]
     let WarpState { mut regs, mut local, .. } = std::mem::take(state);
     regs.copy_from(&program.registers);
     local.reset(program.frame);
+    if grid.cluster_size() > 1 {
+        program.name_rank(&mut regs, cluster_address(grid.cluster_rank(block), 0));
+    }
     for special in &program.specials {
         special.write(&mut regs, &special_row(grid, special.kind, block, id));
     }

@@ -67,6 +67,8 @@ pub enum Wait {
     /// It can run.
     #[default]
     None,
+    /// For a byte that it read to change.
+    Memory,
     /// For these lanes of the same warp to arrive.
     Lanes(u32),
     /// For the barrier's phase to end.
@@ -97,7 +99,7 @@ impl Subwarp {
     /// Whether `other` is at the same location in the same calls, so that the two can be joined.
     pub fn meets(&self, other: &Subwarp) -> bool {
         let waits = match (self.wait, other.wait) {
-            (Wait::None | Wait::Lanes(_), Wait::None | Wait::Lanes(_)) => true,
+            (Wait::None | Wait::Memory | Wait::Lanes(_), Wait::None | Wait::Memory | Wait::Lanes(_)) => true,
             (a, b) => a == b,
         };
         waits

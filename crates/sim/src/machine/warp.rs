@@ -74,6 +74,8 @@ pub struct WarpState {
     pub(super) stands: bool,
     /// The members of each lane's group, while lanes that synchronized at copies of a `.sync` instruction execute it.
     pub(crate) meeting: Option<Box<Row<u32>>>,
+    /// What it knows of loops in which it waits.
+    pub(super) naps: super::naps::Naps,
 }
 
 /// A warp while it runs: its state, its block, and the device around it.
@@ -96,6 +98,8 @@ pub struct Warp<'a, 'm> {
     pub watch: Option<&'a mut (dyn Observer + 'static)>,
     /// Whether changes by stores must be tracked: for the observer, or to detect infinite loops.
     pub heard: bool,
+    /// The same, if no loop is recorded.
+    pub(super) hears: bool,
     /// Why the launch ends.
     pub stop: Option<Box<Stop>>,
 }
@@ -159,7 +163,9 @@ impl<'a, 'm> Warp<'a, 'm> {
         let (lower, rest) = ctas.split_at_mut(rank);
         let (cta, higher) = rest.split_at_mut(1);
         let (cta, peers) = (&mut cta[0], (lower, higher));
-        Warp { exec: 0, pc: 0, state, cta, peers, grid, global, watch, heard, stop: None }
+        let hears = heard;
+        let heard = heard || state.naps.records;
+        Warp { exec: 0, pc: 0, state, cta, peers, grid, global, watch, heard, hears, stop: None }
     }
 }
 
@@ -224,6 +230,7 @@ impl Warp<'_, '_> {
                 let bundled = match &inst.bundle {
                     Some(bundle)
                         if BUNDLED
+                            && !self.state.naps.records
                             && (WATCHED || bundle.is_faster())
                             && mask == u32::MAX
                             && clock + u64::from(bundle.length()) - 1 <= slice
@@ -284,6 +291,9 @@ impl Warp<'_, '_> {
                 if COUNTED && inst.guard.is_some() && !matches!(flow, Flow::Wait) {
                     self.told_guarded(pc, exec, lanes);
                 }
+                if exec != 0 && self.state.naps.records {
+                    self.record_instruction(pc);
+                }
                 match flow {
                     Flow::Next => {
                         pc += 1;
@@ -298,8 +308,11 @@ impl Warp<'_, '_> {
                         if COUNTED {
                             self.told_stretch(from, pc + 1, lanes);
                         }
-                        pc = self.state.subwarp.pc;
+                        let source = std::mem::replace(&mut pc, self.state.subwarp.pc);
                         (from, lanes) = (pc, self.state.subwarp.mask);
+                        if pc <= source && self.cta.may_nap && self.sleeps(clock) {
+                            break Choice::ByPlace;
+                        }
                     }
                     Flow::Wait => {
                         if COUNTED {
@@ -443,6 +456,7 @@ impl Warp<'_, '_> {
             if self.state.subwarp.mask == 0 || !self.runnable(&self.state.subwarp) {
                 return None;
             }
+            self.wake();
             return Some(u32::MAX);
         }
         let current = std::mem::take(&mut self.state.subwarp);
@@ -483,12 +497,14 @@ impl Warp<'_, '_> {
             .unwrap_or(u32::MAX);
         self.state.parked = joined;
         self.state.subwarp = chosen;
+        self.wake();
         Some(meet)
     }
 
     pub(super) fn runnable(&self, subwarp: &Subwarp) -> bool {
         match subwarp.wait {
             Wait::None => true,
+            Wait::Memory => self.stirs(subwarp.mask),
             Wait::Lanes(need) => need & !(subwarp.mask | self.state.exited) == 0,
             Wait::Grids => !self.global.awaits(),
             Wait::Barrier { id: CLUSTER_BARRIER, phase } => self.cluster_barrier().phase != phase,
@@ -527,6 +543,9 @@ impl Warp<'_, '_> {
         let here = need & !(self.exec | self.state.exited) == 0;
         self.cta.met = true;
         self.state.subwarp.wait = if here { Wait::None } else { Wait::Lanes(need) };
+        if !here && self.state.naps.records {
+            self.stop_recording();
+        }
         here
     }
 

@@ -106,7 +106,8 @@ impl Warp<'_, '_> {
         words: &[Row<u32>; WORDS],
     ) -> u32 {
         // Other threads cannot see local memory, but its changes matter for deciding whether a loop can end.
-        let seen = matches!(space, Space::Shared | Space::Global) || space == Space::Local && self.cta.probed;
+        let seen = matches!(space, Space::Shared | Space::Global)
+            || space == Space::Local && (self.cta.probed || self.state.naps.records);
         if !seen {
             return 0;
         }

@@ -73,6 +73,8 @@ pub(super) struct Decoder<'s, 'd> {
     pub(super) forms: NameMap<(&'s str, &'d [&'s str]), Found>,
     /// Rows of immediates, by file and bits.
     pub(super) constants: NameMap<(Width, u128), u32>,
+    /// Rows that hold the address of a shared variable.
+    pub(super) shared_constants: NameMap<(Width, u64), u32>,
     pub(super) special_rows: NameMap<(SpecialKind, Width), u32>,
     pub(super) shared: SharedLayout,
     source_ids: NameMap<Vec<(String, u32, u32)>, u32>,
@@ -195,11 +197,13 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 has_faster_bundles: false,
                 time_rows: TimeRows::default(),
                 dynamic_rows: Vec::new(),
+                shared_rows: Vec::new(),
                 sources: Vec::new(),
                 text: linked.text.clone(),
             },
             forms: NameMap::default(),
             constants: NameMap::default(),
+            shared_constants: NameMap::default(),
             special_rows: NameMap::default(),
             shared: SharedLayout { dynamic_align: 16, ..SharedLayout::default() },
             source_ids: NameMap::default(),

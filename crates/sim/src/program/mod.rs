@@ -77,6 +77,8 @@ pub struct Program {
     pub(crate) time_rows: TimeRows,
     /// Rows that hold addresses in dynamic shared memory, until its start is known.
     dynamic_rows: Vec<(Width, u32, i64)>,
+    /// Rows whose value is an address in shared memory.
+    shared_rows: Vec<(Width, u32)>,
     sources: Vec<Vec<SourceLine>>,
     text: Arc<str>,
 }
@@ -163,6 +165,18 @@ impl fmt::Display for Spelling<'_> {
 }
 
 impl Program {
+    /// Adds what names a block of a cluster to the addresses of its shared variables.
+    pub(crate) fn name_rank(&self, registers: &mut Registers, window: u64) {
+        for (width, row) in &self.shared_rows {
+            if *width == Width::W64 {
+                registers.w64[at(*row)].0.iter_mut().for_each(|address| *address |= window);
+            } else {
+                let window = u32::try_from(window).unwrap_or(0);
+                registers.w32[at(*row)].0.iter_mut().for_each(|address| *address |= window);
+            }
+        }
+    }
+
     /// The location of an instruction.
     pub fn place(&self, pc: u32) -> Option<Place> {
         let meta = self.metas.get(at(pc))?;

@@ -122,6 +122,23 @@ impl<'s, 'd> Decoder<'s, 'd> {
         narrow(count - 1)
     }
 
+    /// The row that holds an address in shared memory. It is not that of an equal number: in a cluster it names the block too.
+    fn shared_address(&mut self, width: Width, address: u64) -> u32 {
+        if let Some(row) = self.shared_constants.get(&(width, address)) {
+            return *row;
+        }
+        let row = self.new_row(width);
+        if width == Width::W64 {
+            self.program.registers.w64[at(row)] = Row::splat(address);
+        } else {
+            let address = u32::try_from(address & 0xffff_ffff).unwrap_or(0);
+            self.program.registers.w32[at(row)] = Row::splat(address);
+        }
+        self.program.shared_rows.push((width, row));
+        self.shared_constants.insert((width, address), row);
+        row
+    }
+
     /// The row that holds a constant.
     #[expect(
         clippy::as_conversions,
@@ -436,7 +453,7 @@ impl<'s, 'd> Decoder<'s, 'd> {
                     return Err(Refusal::Gap(format!("`{name}` outside `mov` is not supported")));
                 }
                 match self.address(name) {
-                    Some((address, _, frame)) => self.symbol_row(width, address, frame, 0),
+                    Some((address, space, frame)) => self.symbol_row(width, (address, space), frame, 0),
                     None if name.starts_with('%') => {
                         Err(Refusal::Gap(format!("the special register `{name}` is not supported")))
                     }
@@ -461,19 +478,27 @@ impl<'s, 'd> Decoder<'s, 'd> {
                 Ok(self.constant(width, u128::from(float_bits(*float, name))))
             }
             ptx::Operand::Offset(address) => match address.base.map(|base| self.address(base)) {
-                Some(Some((base, _, frame))) => self.symbol_row(width, base, frame, address.offset),
+                Some(Some((base, space, frame))) => {
+                    self.symbol_row(width, (base, space), frame, address.offset)
+                }
                 _ => Err(Refusal::Malformed("an offset requires a variable".into())),
             },
             ptx::Operand::Element(element) if element.index != 0 => Err(indexed(element)),
             ptx::Operand::Element(element) => match self.address(element.name) {
-                Some((base, _, frame)) => self.symbol_row(width, base, frame, 0),
+                Some((base, space, frame)) => self.symbol_row(width, (base, space), frame, 0),
                 None => Err(Refusal::Malformed(format!("`{}` is not a variable", element.name))),
             },
             _ => Err(Refusal::Malformed("this operand cannot be used as a source".into())),
         }
     }
 
-    fn symbol_row(&mut self, width: Width, address: u64, frame: bool, offset: i64) -> Result<u32, Refusal> {
+    fn symbol_row(
+        &mut self,
+        width: Width,
+        (address, space): (u64, Space),
+        frame: bool,
+        offset: i64,
+    ) -> Result<u32, Refusal> {
         if frame && self.function.is_some() {
             return Err(Refusal::Gap(
                 "the address of a frame variable outside `mov` and addresses is not supported".into(),
@@ -485,7 +510,11 @@ impl<'s, 'd> Decoder<'s, 'd> {
         if address == DYNAMIC {
             let row = self.new_row(width);
             self.program.dynamic_rows.push((width, row, offset));
+            self.program.shared_rows.push((width, row));
             return Ok(row);
+        }
+        if space == Space::Shared {
+            return Ok(self.shared_address(width, address.wrapping_add_signed(offset)));
         }
         Ok(self.constant(width, u128::from(address.wrapping_add_signed(offset))))
     }

@@ -131,12 +131,47 @@ fn an_address_names_its_block() {
     assert_eq!(FOUR.column(&body), (0..1024).collect::<Column>());
 }
 
+/// An address carries the rank of its block in the bits from 24 on, so bit 24 chooses between the blocks of a pair.
+#[test]
+fn the_rank_in_an_address_can_be_changed() {
+    let cases: [(&str, ByBlock); 4] = [
+        ("and.b32 %m, %c, 0xfeffffff; ld.shared::cluster.u32 %d0, [%m];", |block| block & !1),
+        ("or.b32 %m, %c, 0x01000000; ld.shared::cluster.u32 %d0, [%m];", |block| block | 1),
+        ("xor.b32 %m, %c, 0x03000000; ld.shared::cluster.u32 %d0, [%m];", |block| block ^ 3),
+        (
+            "cvt.u64.u32 %w, %c; cvta.shared.u64 %w, %w; and.b64 %w, %w, 0xfffffffffeffffff; ld.u32 %d0, [%w];",
+            |block| block & !1,
+        ),
+    ];
+    for (load, named) in cases {
+        let body = prepared(&format!("st.shared.u32 [%c], %t; {SYNC} {load} {SYNC}"));
+        assert_eq!(FOUR.column(&body), by_thread(|block, i| named(block) * 64 + i), "{load}");
+    }
+    // An own address is the own memory, whichever way it was made.
+    for load in ["ld.shared.u32 %d0, [%c];", "mapa.shared::cluster.u32 %m, %c, %r; ld.shared.u32 %d0, [%m];"]
+    {
+        let body = prepared(&format!("st.shared.u32 [%c], %t; {SYNC} {load} {SYNC}"));
+        assert_eq!(FOUR.column(&body), (0..1024).collect::<Column>(), "{load}");
+    }
+}
+
+/// Compilers compute addresses before the branch that guards their use.
+#[test]
+fn an_address_in_a_block_that_does_not_exist_may_be_computed() {
+    let body = "add.u32 %n, %r, 1; setp.lt.u32 %q, %n, 4; mapa.shared::cluster.u32 %m, %c, %n; st.shared.u32 [%c], %t;";
+    let body =
+        prepared(&format!("{body} {SYNC} mov.u32 %d0, 0; @%q ld.shared::cluster.u32 %d0, [%m]; {SYNC}"));
+    let expected = by_thread(|block, i| if block % 4 == 3 { 0 } else { (block + 1) * 64 + i });
+    assert_eq!(FOUR.column(&body), expected);
+}
+
 #[test]
 fn misuse_of_the_cluster_stops_the_launch() {
     for (body, kind) in [
         // Past the window of the other block, past the cluster, and to a block that is not there.
         ("ld.shared::cluster.u32 %d0, [%m+512];", StopKind::Bounds),
-        ("mapa.shared::cluster.u32 %m, %c, 4;", StopKind::Bounds),
+        ("mapa.shared::cluster.u32 %m, %c, 4; ld.shared::cluster.u32 %d0, [%m];", StopKind::Bounds),
+        ("mapa.shared::cluster.u32 %m, %c, -1; st.shared::cluster.u32 [%m], %t;", StopKind::Bounds),
         ("mapa.u64 %w, %o, 1;", StopKind::Bounds),
         ("add.u32 %m, %c, 0x7000000; ld.shared::cluster.u32 %d0, [%m];", StopKind::Bounds),
         // The other block has exited.

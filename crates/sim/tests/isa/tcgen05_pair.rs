@@ -63,7 +63,7 @@ fn multiply(modifiers: &str, descriptors: (u64, u64), idesc: u32, operands: (&st
     let (a, b) = descriptors;
     let (first, rest) = operands;
     format!(
-        "mov.u32 %y, tile; shr.u32 %y, %y, 4; cvt.u64.u32 %q, %y; setp.eq.u32 %go, %y, %y;
+        "mov.u32 %y, tile; shr.u32 %y, %y, 4; and.b32 %y, %y, 0x3fff; cvt.u64.u32 %q, %y; setp.eq.u32 %go, %y, %y;
         mov.u64 %da, {a:#x}; add.u64 %da, %da, %q; mov.u64 %db, {b:#x}; add.u64 %db, %db, %q;
         mov.u32 %r0, {idesc:#x}; mov.u32 %y, slot; add.u32 %y, %y, 8; mov.u32 %r1, 0; mov.u32 %r2, 0xff00ff00;
         @%in tcgen05.mma.cta_group::2.{modifiers} [%mem], {first}, %db, %r0, {rest} %go;
@@ -271,7 +271,7 @@ fn scales_are_copied_and_used_in_both_blocks() {
         for (from, column) in [(start, 64), (start + 2048, 68)] {
             let descriptor = (from / 16) as u64 | 8 << 16 | 8 << 32 | 1 << 46;
             body += &format!(
-                "mov.u32 %y, tile; shr.u32 %y, %y, 4; cvt.u64.u32 %q, %y; mov.u64 %p, {descriptor:#x}; add.u64 %p, %p, %q;
+                "mov.u32 %y, tile; shr.u32 %y, %y, 4; and.b32 %y, %y, 0x3fff; cvt.u64.u32 %q, %y; mov.u64 %p, {descriptor:#x}; add.u64 %p, %p, %q;
                 @%in tcgen05.cp.cta_group::2.128x128b [%mem+{column}], %p;\n"
             );
         }
