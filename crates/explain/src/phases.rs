@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use warpproof_sim::count::Counters;
+use warpproof_count::Counters;
 
 use super::Place;
 use super::machine::Machine;

@@ -1,9 +1,5 @@
 //! `diff` and `fragments`, run as a user does.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "a test fails by panicking, and reports why it is skipped"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, and reports what it found")]
 
 mod bench;
 

@@ -29,7 +29,7 @@ const PATIENCE: u32 = 256;
 const MAX_BLOCK_BYTES: u64 = 1 << 30;
 
 /// The end of the sentence about a launch that executed too many instructions, if nothing else is known of it.
-pub(crate) const MAY_NEVER_END: &str = "; it may never end";
+pub const MAY_NEVER_END: &str = "; it may never end";
 
 /// Data that all blocks of a launch share.
 #[expect(clippy::struct_excessive_bools, reason = "settings that do not depend on each other")]
@@ -602,7 +602,9 @@ pub(super) fn run_in_turns(
             Standing::Ended(stop) => outcome.stop = Some(stop),
             Standing::Moves => {
                 if sleeping {
-                    active.iter_mut().for_each(|(run, _)| run.wake_all());
+                    for (run, _) in &mut active {
+                        run.wake_all();
+                    }
                 }
                 let grace = waiting.and_then(|(steps, grace)| Some((steps, grace.checked_sub(1)?)));
                 waiting = grace;

@@ -35,7 +35,7 @@ pub use access::{Access, AccessKind, lanes_of};
 pub use block::CLUSTER_BARRIER;
 pub(crate) use bundle::executes_bundle;
 pub use cluster::MAX_CLUSTER;
-pub(crate) use grid::MAY_NEVER_END;
+pub use grid::MAY_NEVER_END;
 pub use grid::{Limits, Outcome};
 pub use registers::{Type, Width};
 pub(crate) use warp::WORK_UNIT;

@@ -83,16 +83,16 @@ impl Trial {
             Observed { memory: memory_of(&device), ..observed }
         };
         Ok([
-            observed(&|device| Observed::of(device.run(&launch))),
+            observed(&|device| Observed::of(&device.run(&launch))),
             observed(&|device| {
                 let checked = device.check(&launch, &settings);
                 let rest =
                     format!("{} dropped, {:?} {:?}", checked.dropped, checked.touched, checked.overlap);
-                Observed { findings: checked.findings, rest, ..Observed::of(checked.outcome) }
+                Observed { findings: checked.findings, rest, ..Observed::of(&checked.outcome) }
             }),
             observed(&|device| {
                 let counted = device.count(&launch, &CountSettings::default());
-                Observed { counters: Some(Box::new(counted.counters)), ..Observed::of(counted.outcome) }
+                Observed { counters: Some(Box::new(counted.counters)), ..Observed::of(&counted.outcome) }
             }),
         ])
     }
@@ -203,7 +203,7 @@ struct Observed {
 }
 
 impl Observed {
-    fn of(outcome: Outcome) -> Observed {
+    fn of(outcome: &Outcome) -> Observed {
         Observed { outcome: format!("{outcome:#?}"), ..Observed::default() }
     }
 }

@@ -48,7 +48,9 @@ impl Writer<'_, '_> {
         match self.choices.below(14) {
             0 if self.depth == 0 && self.has(Defect::Apart) => self.line(&format!("@{q} exit;")),
             0 | 1 => {
-                self.line(&format!("st.param.b32 [pa], {a}; call (pr), twice, (pa); ld.param.b32 {x}, [pr];"))
+                self.line(&format!(
+                    "st.param.b32 [pa], {a}; call (pr), twice, (pa); ld.param.b32 {x}, [pr];"
+                ));
             }
             2 => {
                 let tests = self.choices.of(&["%t, 5", "%lane, 31", "%id, 0"]);
