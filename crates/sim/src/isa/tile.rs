@@ -83,7 +83,7 @@ pub(super) fn place_a<T: Code>(m: usize, k: usize, register: usize, lane: usize)
     place_a_of(T::PER, m, k, register, lane)
 }
 
-/// As [`place_a`], for this number of elements per register.
+/// The row and the first column of what lane and register of an A fragment hold, for this number of elements per register.
 #[inline]
 pub fn place_a_of(per: usize, m: usize, k: usize, register: usize, lane: usize) -> (usize, usize) {
     let halves = m.min(16) / 8;
@@ -98,7 +98,7 @@ pub(super) fn place_b<T: Code>(k: usize, register: usize, lane: usize) -> (usize
     place_b_of(T::PER, k, register, lane)
 }
 
-/// As [`place_b`], for this number of elements per register.
+/// The first row (k) and the column of what lane and register of a B fragment hold, for this number of elements per register.
 #[inline]
 pub fn place_b_of(per: usize, k: usize, register: usize, lane: usize) -> (usize, usize) {
     let chunks = k / (4 * per);
