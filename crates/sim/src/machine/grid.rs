@@ -27,6 +27,7 @@ const GRACE: u32 = 8;
 const MAX_BLOCK_BYTES: u64 = 1 << 30;
 
 /// Data that all blocks of a launch share.
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of the launch of its own")]
 pub struct Grid<'a> {
     /// The kernel.
     pub program: &'a Program,
