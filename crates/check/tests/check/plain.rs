@@ -3,8 +3,8 @@
 use warpproof_check::{Check, CheckLaunch, Finding, Settings};
 use warpproof_sim::{Device, Level};
 
-/// The findings of a kernel and the words that it stores, without fast paths and with those of any level. `%t` is the thread, `%own` the address of its word
-/// of `tile`, and `%to` that of its word of the output.
+/// The findings of a kernel and the words that it stores, without fast paths and with those of any level. `%t` is the thread,
+/// `%own` the address of its word of `tile`, and `%to` that of its word of the output.
 fn done(body: &str, grid: u32, block: u32) -> (Vec<Finding>, Vec<u32>) {
     let text = format!(
         ".version 8.7\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out) {{\n\
