@@ -81,7 +81,7 @@ impl Request {
     }
 
     /// The exact attention of this request, without a tolerance.
-    pub fn options(&self) -> exact::Options {
+    pub(crate) fn options(&self) -> exact::Options {
         exact::Options {
             layout: self.layout,
             scale: self.softmax_scale,

@@ -121,7 +121,14 @@ pub fn expected(task: &Task, size: &Size, inputs: &[Input]) -> Result<Expected, 
         Policy::Stated { .. } => None,
     };
     let given = gathered(&request, inputs)?;
-    let options = exact::Options { precision, ..request.options() };
+    let options = exact::Options {
+        layout: request.layout,
+        scale: request.softmax_scale,
+        window: request.window,
+        softcap: request.softcap,
+        precision,
+        ..exact::Options::default()
+    };
     let exact = exact::attention(&given, request.mask, &options).map_err(|error| Unfit(error.to_string()))?;
     let output = task.data.outputs.first().ok_or_else(|| Unfit("the task has no output".to_owned()))?;
     let dims = dims(&output.dims, &size.axes).map_err(|problem| Unfit(problem.sentence))?;
