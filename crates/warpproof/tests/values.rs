@@ -191,6 +191,10 @@ fn unknown_metrics_have_no_value() {
 fn toolchain_metrics_that_depend_on_time_are_predicted() {
     let bench = Bench::new();
     let kernel = bench.kernel("run_saxpy.ptx");
+    // ptxas accepts only ASCII.
+    let path = bench.dir.path().join(&kernel);
+    let text = fs::read_to_string(&path).unwrap().replace('·', "*");
+    fs::write(&path, text).unwrap();
     let run =
         bench.run(["counters", &kernel, "--metrics", "sm__warps_active,sm__pipe_tensor_active"]).exits(0);
     let values: Vec<f64> = run

@@ -46,7 +46,7 @@ pub(crate) struct Diff {
     launch: LaunchFlags,
     /// The second kernel
     #[arg(value_name = "OTHER")]
-    other: PathBuf,
+    other: Option<PathBuf>,
     /// Compare the values at LINE, LINE:VALUE or VALUE (repeatable)
     #[arg(long, value_name = "LINE[:VALUE]", required = true, value_parser = Target::parse)]
     at: Vec<Target>,
@@ -116,8 +116,11 @@ impl Diff {
             let sentence = "`diff` compares two files; --task is not supported";
             return Err(vec![Report::error(Kind::Usage, sentence)]);
         }
+        let Some(other) = &self.other else {
+            return Err(vec![Report::error(Kind::Usage, "expected two kernels, found one")]);
+        };
         let first = execute(&self.launch, &self.at, None)?;
-        let other = self.launch.with_file(self.other.clone(), &self.define_b);
+        let other = self.launch.with_file(other.clone(), &self.define_b);
         let mut targets = self.at.clone();
         for (target, own) in targets.iter_mut().zip(&self.at_b) {
             target.clone_from(own);
