@@ -353,8 +353,8 @@ LOOP:
         let is_at = |pc: u32, _: &[SourceLine]| {
             program.place(pc).is_some_and(|place| place.instruction.starts_with(wanted))
         };
-        let points = points(&program, 0, assigned, is_at);
-        let launch = kernel.launch().grid(2).block(32).arg(&out);
+        let points = points(program, 0, assigned, is_at);
+        let launch = kernel.launch().grid(2).block(32).arg(out);
         let (outcome, values) = device.values(&launch, &points, limit);
         assert!(outcome.stop.is_none());
         values
