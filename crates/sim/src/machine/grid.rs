@@ -599,7 +599,9 @@ pub(super) fn run_in_turns(
             Standing::Ended(stop) => outcome.stop = Some(stop),
             Standing::Moves => {
                 if sleeping {
-                    active.iter_mut().for_each(|(run, _)| run.wake_all());
+                    for (run, _) in &mut active {
+                        run.wake_all();
+                    }
                 }
                 let grace = waiting.and_then(|(steps, grace)| Some((steps, grace.checked_sub(1)?)));
                 waiting = grace;
