@@ -1,4 +1,4 @@
-// A lock as Triton compiles it: one thread tries to take it, shared memory tells the others, and all threads pass two barriers per
+// A lock as Triton compiles it: one thread tries to take it, the others read the outcome from shared memory, and all threads pass two barriers per
 // attempt.
 // Result: table[t] = sum over the blocks of in[block][t]
 //@launch: kernel=add_rows grid=6 block=64 arg=in:in:i32[6x64]=randint(-99,99,seed=0) arg=lock:inout:i32[1]=zeros arg=table:inout:i32[64]=zeros
