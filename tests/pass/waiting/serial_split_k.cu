@@ -1,4 +1,4 @@
-// Serial split-K: the blocks of a tile add to it in order. All threads of a block wait for its turn at a barrier that gives them
+// Serial split-K: the blocks of a tile add to it in order. All threads of a block wait for its turn at a barrier, which passes on
 // whether the semaphore has the block's number.
 // Result: tile[x][t] = sum over y of in[y][x][t]; semaphore[x] = 0 again
 //@launch: kernel=add_slices grid=2,3 block=64 arg=in:in:i32[3x2x64]=randint(-99,99,seed=0) arg=semaphore:inout:i32[2]=zeros arg=tile:inout:i32[2x64]=zeros
