@@ -1,7 +1,7 @@
 // Blocks reverse an array twice, with grid.sync() between writes and reads.
 // Result: out = in
 //@launch: kernel=reverse_twice grid=4 block=64 arg=in:in:i32[256]=randint(-9,9,seed=0) arg=tmp:scratch:i32[256] arg=out:out:i32[256]
-//@launch: kernel=reverse_twice grid=64 block=1024 arg=in:in:i32[65536]=randint(-9,9,seed=0) arg=tmp:scratch:i32[65536] arg=out:out:i32[65536]
+//@launch: kernel=reverse_twice grid=48 block=1024 arg=in:in:i32[49152]=randint(-9,9,seed=0) arg=tmp:scratch:i32[49152] arg=out:out:i32[49152]
 //@schedules: 12
 #include <cooperative_groups.h>
 
