@@ -10,7 +10,7 @@ use super::record::{Record, Requested};
 use super::reuse::Touch;
 use super::site::{Site, Sites};
 use std::sync::{Arc, Mutex};
-use warpproof_sim::machine::{Access, AccessKind, Row, at};
+use warpproof_sim::machine::{Access, AccessKind, Row, at, rank_in};
 use warpproof_sim::memory::Space;
 use warpproof_sim::observe::{
     Arrival, BulkCopy, BundleReads, Detail, GlobalWords, Guarded, Mbarrier, MbarrierAction, Observer,
@@ -346,8 +346,6 @@ impl Tally {
 
 /// Bytes of one pass through the banks.
 const PASS: u64 = 128;
-/// The bits of an address in the cluster's shared memory that are the block's rank plus one.
-const RANK: u32 = 24;
 
 impl Observer for Tally {
     fn detail(&self) -> Detail {
@@ -517,11 +515,11 @@ impl Observer for Tally {
         // A store of registers has its destination as its source.
         let read = Some(copy.from).filter(|from| *from != copy.to);
         for (_, address) in read.into_iter().chain([copy.to]).filter(|(space, _)| *space == Space::Shared) {
-            let (bytes, window) = (u64::from(copy.bytes), address >> RANK);
+            let bytes = u64::from(copy.bytes);
             traffic.bytes += bytes;
             traffic.wavefronts += bytes.div_ceil(PASS);
             traffic.ideal_wavefronts += bytes.div_ceil(PASS);
-            let own = window == 0 || window == u64::from(copy.rank) + 1;
+            let own = rank_in(address) == u64::from(copy.rank);
             traffic.remote_bytes += if own { 0 } else { bytes };
         }
     }

@@ -14,7 +14,7 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         manual: "logic-and-shift-instructions-and",
         unit: Unit::Alu,
         since: (1, 0, 10),
-        bind: bind!(conjunction),
+        bind: bind!(and),
     },
     Definition {
         form: "and.pred d, a, b",
@@ -171,18 +171,6 @@ pub(super) const DEFINITIONS: &[Definition] = &[
         bind: bind!(bmsk),
     },
 ];
-
-/// `and`, except where it would compute the address of another block: devices have the rank of a block of the cluster from bit 24 of
-/// a shared address on, and kernels clear that bit for the first block of a pair. Addresses of the own block do not have it here.
-fn conjunction<I: Simd>(spec: &Spec<'_>) -> Result<Bound, Refusal> {
-    let clears = spec.integer(2).is_some_and(|mask| matches!(mask, 0xfeff_ffff | -0x0100_0001));
-    if clears && (100..110).contains(&spec.sm) {
-        return Err(
-            spec.gap("a mask that clears bit 24, which finds the first block of a pair (use `mapa`),")
-        );
-    }
-    and::<I>(spec)
-}
 
 /// A logic instruction of two sources, on registers of all sizes and on predicates.
 macro_rules! logic {

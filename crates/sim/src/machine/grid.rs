@@ -10,7 +10,7 @@ use super::cluster;
 use super::footprint::Allowance;
 use super::guided::{self, Guide};
 use super::residency::Residency;
-use super::spin::{Look, POLLING, Spin, Suspicion};
+use super::spin::{LONGEST, Look, POLLING, Spin, Suspicion};
 use super::turns::Turns;
 use super::waves::run_in_waves;
 use crate::memory::{Earlier, Heap, Memory, Writing};
@@ -480,6 +480,8 @@ pub(super) fn run_in_turns(
     // Bytes that the active blocks hold.
     let mut held = 0u64;
     let mut suspicion = Suspicion::default();
+    // How much longer the next examination of sleeping blocks is, and the progress since which that holds.
+    let (mut patience, mut examined_at) = (1u64, 0);
     // The irreversible progress of the finished blocks.
     let mut past = 0u64;
     // For blocks that all wait: for how many instructions they were checked, and the number of rounds that newly started
@@ -581,6 +583,9 @@ pub(super) fn run_in_turns(
             continue;
         }
         let sleeping = active.iter().all(|(run, _)| run.paused || run.asleep);
+        if progress != examined_at {
+            (patience, examined_at) = (1, progress);
+        }
         let patient = rounds.end(progress) && active.iter().any(|(run, _)| run.paused);
         if full && (sleeping || patient) && active.iter().any(|(run, _)| run.paused) {
             resume(&mut active);
@@ -593,7 +598,8 @@ pub(super) fn run_in_turns(
         let polling = active.iter().all(|(run, _)| run.polling || run.asleep);
         let examined = || active.iter().map(|(run, _)| run.examination()).fold(POLLING, u64::max);
         let due = suspicion.is_due(outcome.instructions, progress).or(polling.then_some(POLLING));
-        let due = if sleeping { Some(examined()) } else { due };
+        // Lanes of a warp take long turns, so an examination that saw only some of them is followed by a longer one.
+        let due = if sleeping { Some(examined().saturating_mul(patience).min(LONGEST)) } else { due };
         let Some(steps) = waiting.map(|(steps, _)| steps).or(due) else { continue };
         let before = outcome.instructions;
         let standing = look_at_all(grid, heap, &mut active, &mut outcome.instructions, (&mut turns, steps));
@@ -602,6 +608,7 @@ pub(super) fn run_in_turns(
             Standing::Ended(stop) => outcome.stop = Some(stop),
             Standing::Moves => {
                 if sleeping {
+                    patience = patience.saturating_mul(2);
                     for (run, _) in &mut active {
                         run.wake_all();
                     }

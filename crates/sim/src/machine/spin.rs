@@ -31,7 +31,7 @@ const SHARE: u64 = 256;
 /// Instructions of each warp in a check because all warps poll mbarriers.
 pub(super) const POLLING: u64 = 256;
 /// The longest loop period that is detected, in instructions of a warp.
-const LONGEST: u64 = 1 << 16;
+pub(super) const LONGEST: u64 = 1 << 16;
 /// The age of the first snapshot; each later one is kept twice as long as the previous one.
 const FIRST_SNAPSHOT: u64 = 64;
 
