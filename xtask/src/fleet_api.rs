@@ -22,8 +22,8 @@ pub(crate) fn run(minutes: f64) -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     // All of the workspace, so that dependencies have the features that they have for the other tests.
     let status = Command::new(cargo)
-        .args(["test", "--quiet", "--locked", "--workspace", "--test", "outside", "--"])
-        .args(["--ignored", "--nocapture", "--test-threads=1"])
+        .args(["nextest", "run", "--locked", "--workspace", "--profile", "ci", "--no-capture"])
+        .args(["--run-ignored", "only", "-E", "package(warpproof-fleet) & binary(outside)"])
         .env("WARPPROOF_TEST_PROGRAM", warpproof)
         .env("WARPPROOF_TEST_OUTSIDE", place)
         .env("WARPPROOF_TEST_FLEET_MINUTES", minutes.to_string())

@@ -5,10 +5,10 @@ use std::{path::PathBuf, process::Command};
 use crate::root;
 use crate::target;
 
-/// Builds `warpproof` and returns its path. A test of it is built too: dependencies then have the features that they have for the
-/// tests, and what CI has built is not built again.
+/// Builds `warpproof` and returns its path. Everything that `.ci/run` builds is built, or dependencies would get other features and be
+/// built once more.
 pub(crate) fn warpproof() -> Result<PathBuf, String> {
-    built(&["test", "--no-run", "--quiet", "--locked", "--workspace", "--test", "ui"])
+    built(&["build", "--quiet", "--locked", "--workspace", "--lib", "--bins", "--tests"])
 }
 
 /// Builds the whole workspace and returns the path of `warpproof`. The driver's library and the examples are next to it; a
