@@ -84,6 +84,10 @@ enum Run {
 /// Runs the steps that are asked for.
 pub(crate) fn run(asked: &Asked<'_>) -> Result<(), String> {
     let begun = Instant::now();
+    // Asked now: steps build this program again.
+    let current = std::env::current_exe()
+        .map_err(|error| format!("cannot find this program: {error}"))
+        .and_then(|program| not_stale(&program));
     let tree = Tree::read(&root())?;
     let passed = Passed::of_machine();
     let planned = plan(asked, |name, key| passed.as_ref()?.extent(name, key), |step| keys(step, &tree))?;
@@ -101,7 +105,7 @@ pub(crate) fn run(asked: &Asked<'_>) -> Result<(), String> {
         begun.into_iter().map(Begun::ended).collect()
     });
     print!("\n{}", summary(&outcomes, asked.tier, begun.elapsed()));
-    let remembered = passed.map_or(Ok(()), |passed| remember(&outcomes, &passed));
+    let remembered = current.and_then(|()| passed.map_or(Ok(()), |passed| remember(&outcomes, &passed)));
     if let Err(error) = remembered {
         println!("not remembered as passed: {error}");
     }
@@ -174,13 +178,11 @@ fn plan(
     Ok(planned)
 }
 
-/// Remembers what passed, unless an input changed meanwhile or this program is older than its sources.
+/// Remembers what passed, unless an input changed meanwhile.
 fn remember(outcomes: &[Outcome], passed: &Passed) -> Result<(), String> {
     if outcomes.iter().all(|outcome| outcome.planned.keys.is_empty()) {
         return Ok(());
     }
-    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
-    not_stale(&program)?;
     let tree = Tree::read(&root())?;
     for Outcome { planned: Planned { step, keys: before, run }, result, .. } in outcomes {
         if result.is_err() || *run == Run::Known {
